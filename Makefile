@@ -1,0 +1,53 @@
+# The two commands of a newcomer are `make up` and `make test`; both set up everything they need.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DISTRIBUTIONS := protos $(wildcard packages/*) $(wildcard services/*) gateway
+PYPROJECTS := $(wildcard $(addsuffix /pyproject.toml,$(DISTRIBUTIONS)))
+
+.PHONY: help
+help: ## Show what there is to make.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+# --- the environment -------------------------------------------------------------------------------------------------
+
+$(VENV)/installed: requirements.lock $(PYPROJECTS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; set PYTHON=")'
+	@echo "Setting up $(VENV) (once, about a minute) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(patsubst %/pyproject.toml,-e %,$(PYPROJECTS))
+	@touch $@
+
+$(VENV)/tools: $(VENV)/installed requirements-tools.lock
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-tools.lock
+	@touch $@
+
+.PHONY: venv tools lock
+venv: $(VENV)/installed ## Make the virtual environment.
+tools: $(VENV)/tools ## Add what only developers need: linters, type checker, code generators.
+
+lock: ## Resolve all dependencies anew into the lock files (uv comes with `make tools`).
+	$(BIN)/uv lock --quiet --upgrade
+	$(BIN)/uv export --quiet --frozen --all-packages --all-extras --no-emit-workspace --no-header --no-annotate \
+	  --group build --group test --format requirements.txt --output-file requirements.lock
+	$(BIN)/uv export --quiet --frozen --only-group tools --no-header --no-annotate \
+	  --format requirements.txt --output-file requirements-tools.lock
+	rm uv.lock
+
+# --- contracts -------------------------------------------------------------------------------------------------------
+
+.PHONY: protos buf
+protos: $(VENV)/tools ## Generate messages, stubs and their types from the contracts.
+	@rm -rf protos/gen && mkdir -p protos/gen/feed protos/gen/buf && touch protos/gen/feed/py.typed protos/gen/buf/py.typed
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I protos -I protos/third_party \
+	  --python_out=protos/gen --mypy_out=quiet:protos/gen \
+	  buf/validate/validate.proto
+	@cd protos && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/python -m grpc_tools.protoc -I . -I third_party \
+	  --python_out=gen --mypy_out=quiet:gen --grpc_python_out=gen --mypy_grpc_out=quiet:gen \
+	  $$(find feed -name '*.proto' | sort)
+
+buf: $(VENV)/tools ## Lint the contracts, and refuse changes that break callers of main.
+	@$(BIN)/buf lint && $(BIN)/buf format --diff --exit-code
+	@! git rev-parse --quiet --verify origin/main:buf.yaml > /dev/null || $(BIN)/buf breaking --against '.git#ref=refs/remotes/origin/main'
