@@ -1,0 +1,67 @@
+"""Settings: read once at start from `FEED_*` variables, checked, and never changed.
+
+A service's settings are a class that inherits what it needs from here and from its capabilities, so every variable has
+one name, one type and one description; `docs/configuration.md` is generated from them.
+"""
+
+from enum import StrEnum
+from typing import Annotated, TypeVar
+
+from pydantic import Field, StringConstraints, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "FEED_"
+
+Listen = Annotated[str, StringConstraints(pattern=r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$")]
+"""`host:port`; an IPv6 host stands in brackets."""
+
+
+class ConfigurationError(Exception):
+    """Settings that cannot be used; the message names each variable and what is wrong with it."""
+
+
+class Environment(StrEnum):
+    """Where the process runs."""
+
+    DEVELOPMENT = "development"
+    PRODUCTION = "production"
+
+
+class Settings(BaseSettings):
+    """What every process can be told."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    env: Environment = Field(
+        default=Environment.PRODUCTION,
+        description="`development` or `production`. Whatever is only fit for development refuses to start in production.",
+    )
+    log_level: str = Field(
+        default="INFO",
+        pattern="^(DEBUG|INFO|WARNING|ERROR)$",
+        description="The least severe level that is logged.",
+    )
+    drain_seconds: float = Field(
+        default=2.0,
+        ge=0,
+        description="How long, after a stop is asked for, a server goes on accepting calls while it says that it is not "
+        "ready, so that callers turn away first.",
+    )
+    grace_seconds: float = Field(
+        default=10.0, gt=0, description="How long, after draining, calls under way may take to end."
+    )
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+def load(settings: type[AnySettings]) -> AnySettings:
+    """Read settings from the environment. Raises ConfigurationError naming every variable that is wrong."""
+    try:
+        return settings()
+    except ValidationError as error:
+        problems = [
+            f"{PREFIX}{'_'.join(str(part) for part in problem['loc']).upper()}: {problem['msg']}"
+            for problem in error.errors()
+        ]
+        raise ConfigurationError("; ".join(problems)) from None

@@ -1,0 +1,172 @@
+"""PostgreSQL: a traced pool whose failures are domain errors, and migrations."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+from pydantic import Field, PostgresDsn
+
+from feedkit import telemetry
+from feedkit.config import Settings
+from feedkit.errors import DeadlineExceeded, Overloaded, Unavailable
+from feedkit.server import StartError
+
+logger = logging.getLogger(__name__)
+
+Connection = PoolConnectionProxy[asyncpg.Record]
+
+MIGRATION_LOCK = 0x_FEED
+"""The advisory lock that one migrating process holds while others wait."""
+MIGRATION_ATTEMPTS = 60
+
+_UNREACHABLE = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InternalClientError,
+    asyncpg.exceptions.OperatorInterventionError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.exceptions.ReadOnlySQLTransactionError,
+)
+
+
+class PostgresSettings(Settings):
+    """Settings of a process that keeps its truth in PostgreSQL."""
+
+    postgres_dsn: PostgresDsn = Field(description="The service's own database.")
+    postgres_direct_dsn: PostgresDsn | None = Field(
+        default=None,
+        description="The same database without a pooler between, for what needs a session: migrations now, LISTEN later. "
+        "The default is `FEED_POSTGRES_DSN`.",
+    )
+    postgres_pool_size: int = Field(default=10, gt=0, description="The most connections that the process holds.")
+    postgres_acquire_seconds: float = Field(
+        default=1.0, gt=0, description="How long a request waits for a free connection before it is shed."
+    )
+    postgres_statement_seconds: float = Field(default=5.0, gt=0, description="The longest that one statement may take.")
+
+
+class Database:
+    """A pool of connections to a service's own database."""
+
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", acquire_seconds: float) -> None:
+        self._pool = pool
+        self._acquire_seconds = acquire_seconds
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection for some statements, each a transaction of its own.
+
+        Raises Overloaded where none is free in time, Unavailable where PostgreSQL cannot be reached, DeadlineExceeded
+        where a statement took too long.
+        """
+        try:
+            connection = await self._pool.acquire(timeout=self._acquire_seconds)
+        except TimeoutError:
+            raise Overloaded("OVERLOADED", "no free connection to PostgreSQL", retry_after_ms=1000) from None
+        except _UNREACHABLE as error:
+            raise Unavailable.of_dependency("postgres", error) from error
+        try:
+            yield connection
+        except _UNREACHABLE as error:
+            raise Unavailable.of_dependency("postgres", error) from error
+        except (TimeoutError, asyncpg.QueryCanceledError) as error:
+            raise DeadlineExceeded("PostgreSQL did not answer in time") from error
+        finally:
+            # A cancelled request must still give its connection back.
+            await asyncio.shield(self._pool.release(connection))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A connection with an open transaction, committed at the end of the block. Raises as `connection` does."""
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    async def ping(self) -> None:
+        """Raise where PostgreSQL does not answer."""
+        async with self.connection() as connection:
+            await connection.fetchval("SELECT 1")
+
+
+@asynccontextmanager
+async def database(settings: PostgresSettings) -> AsyncIterator[Database]:
+    """Open the pool. It connects when first used, so a database that is away delays readiness, not the start."""
+    pool = asyncpg.create_pool(
+        str(settings.postgres_dsn),
+        min_size=0,
+        max_size=settings.postgres_pool_size,
+        command_timeout=settings.postgres_statement_seconds,
+        timeout=settings.postgres_acquire_seconds,
+        init=_trace_queries,
+        reset=_keep_session,
+    )
+    async with pool:
+        yield Database(pool, settings.postgres_acquire_seconds)
+
+
+async def _trace_queries(connection: Any) -> None:
+    connection.add_query_logger(_record_query)
+
+
+async def _keep_session(connection: Any) -> None:
+    """Nothing here changes a session, so the round trip that would reset it on every release is saved."""
+
+
+def _record_query(query: asyncpg.connection.LoggedQuery) -> None:
+    statement = " ".join(query.query.split())
+    attributes = {"db.system.name": "postgresql", "db.query.text": statement[:1000]}
+    telemetry.record_client_span(f"postgresql {statement.split(' ', 1)[0]}", query.elapsed, attributes, query.exception)
+
+
+async def migrate(settings: PostgresSettings, migrations: Traversable) -> None:
+    """Apply the numbered SQL files that have not been applied, in order, each in a transaction.
+
+    Several processes may call this at once: one works, the others wait and find nothing left to do. A file that was
+    changed after it had been applied is an error. Waits for a database that is still starting.
+    """
+    connection = await _connect_for_migrations(str(settings.postgres_direct_dsn or settings.postgres_dsn))
+    try:
+        await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)
+        await connection.execute(
+            "CREATE TABLE IF NOT EXISTS schema_migrations (name text PRIMARY KEY, sha256 text NOT NULL, "
+            "applied_at timestamptz NOT NULL DEFAULT now())"
+        )
+        applied = dict(await connection.fetch("SELECT name, sha256 FROM schema_migrations"))
+        files = sorted((f for f in migrations.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+        for file in files:
+            await _apply(connection, file, applied.get(file.name))
+    finally:
+        await connection.close()
+
+
+async def _connect_for_migrations(dsn: str) -> Any:
+    for attempt in range(1, MIGRATION_ATTEMPTS + 1):
+        try:
+            return await asyncpg.connect(dsn, timeout=5)
+        except (OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError) as error:
+            if attempt == MIGRATION_ATTEMPTS:
+                raise StartError(f"postgres: {error}") from error
+            logger.info("waiting for PostgreSQL: %s", error)
+            await asyncio.sleep(1)
+        except asyncpg.PostgresError as error:
+            raise StartError(f"postgres: {error}") from error
+    raise AssertionError("unreachable")
+
+
+async def _apply(connection: Any, file: Traversable, applied_sha256: str | None) -> None:
+    sql = file.read_text(encoding="utf-8")
+    sha256 = hashlib.sha256(sql.encode()).hexdigest()
+    if applied_sha256 == sha256:
+        return
+    if applied_sha256 is not None:
+        raise StartError(f"migration {file.name} was changed after it had been applied; write a new one instead")
+    async with connection.transaction():
+        await connection.execute(sql)
+        await connection.execute("INSERT INTO schema_migrations (name, sha256) VALUES ($1, $2)", file.name, sha256)
+    logger.info("applied migration %s", file.name)

@@ -1,0 +1,243 @@
+"""The life of a server process, the same for all.
+
+NOT_SERVING → dependencies reached → SERVING → SIGTERM → NOT_SERVING → drain → stop with grace → resources closed in
+reverse → telemetry flushed → exit 0. Readiness follows the dependencies while the process runs. Liveness, the health
+service's name `live`, never looks at one: a database that is away must not get healthy processes killed.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+import uvloop
+from grpc_health.v1 import health as grpc_health
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from pydantic import Field
+
+from feedkit import logs, telemetry
+from feedkit.config import AnySettings, ConfigurationError, Listen, Settings, load
+from feedkit.interceptors import ServerInterceptor
+from feedkit.transport import MAX_MESSAGE_BYTES, SERVER_KEEPALIVE
+
+logger = logging.getLogger(__name__)
+
+LIVENESS = "live"
+"""The name under which the health service answers for liveness: SERVING as long as the process answers at all."""
+READINESS_INTERVAL_SECONDS = 1.0
+READINESS_TIMEOUT_SECONDS = 2.0
+
+Check = Callable[[], Awaitable[None]]
+"""Raises where a dependency is not ready."""
+Resource = TypeVar("Resource")
+_SERVING = health_pb2.HealthCheckResponse.SERVING
+_NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+class StartError(Exception):
+    """The process cannot start, for a reason that the message tells in one line."""
+
+
+class GrpcServerSettings(Settings):
+    """Settings of a process that serves gRPC."""
+
+    grpc_listen: Listen = Field(default="0.0.0.0:50051", description="Where gRPC is served, `host:port`.")
+    grpc_unary_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        description="The longest that a unary call may take; callers without a deadline get this one.",
+    )
+    grpc_stream_seconds: float = Field(default=600.0, gt=0, description="The longest that a stream may take, likewise.")
+    grpc_max_concurrent_calls: int = Field(
+        default=1000, gt=0, description="Calls beyond this many at once are refused with RESOURCE_EXHAUSTED."
+    )
+    grpc_max_connection_age_seconds: float = Field(
+        default=300.0,
+        gt=0,
+        description="Connections older than this are closed gracefully, so that clients look names up anew and find new "
+        "servers.",
+    )
+
+
+class Process:
+    """A running process: its resources, its servers and its end."""
+
+    def __init__(self, name: str, settings: Settings, resources: AsyncExitStack) -> None:
+        self.name = name
+        self.settings = settings
+        self.stopping = asyncio.Event()
+        self._resources = resources
+
+    async def enter(self, resource: AbstractAsyncContextManager[Resource]) -> Resource:
+        """Open a resource. Resources are closed in reverse order when the process ends."""
+        return await self._resources.enter_async_context(resource)
+
+    async def serve(
+        self,
+        settings: GrpcServerSettings,
+        register: Callable[[grpc.aio.Server], None],
+        services: Sequence[str],
+        ready: Sequence[Check] = (),
+    ) -> None:
+        """Serve gRPC until the process is stopped.
+
+        `register` adds the servicers; `services` are their full names, for health and reflection; `ready` are checks that
+        all must pass for the server to call itself SERVING.
+        """
+        server = _make_server(settings)
+        healthy = grpc_health.aio.HealthServicer()
+        names = ["", *services]
+        await _set_health(healthy, names, _NOT_SERVING)
+        await healthy.set(LIVENESS, _SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+        register(server)
+        reflection.enable_server_reflection([*services, grpc_health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+        _bind(server, settings.grpc_listen)
+        await server.start()
+        logger.info("listening", extra={"address": settings.grpc_listen})
+        try:
+            await watch_readiness(ready, self.stopping, lambda serving: _report(healthy, names, serving))
+            await _set_health(healthy, names, _NOT_SERVING)
+            await asyncio.sleep(settings.drain_seconds)
+        finally:
+            await server.stop(settings.grace_seconds)
+
+    async def until_stopped(self) -> None:
+        """Wait for SIGTERM or SIGINT."""
+        await self.stopping.wait()
+
+
+async def watch_readiness(
+    checks: Sequence[Check], stopping: asyncio.Event, report: Callable[[bool], Awaitable[None]]
+) -> None:
+    """Run the checks again and again until the process is to stop, reporting each change between ready and not ready."""
+    ready: bool | None = None
+    while not stopping.is_set():
+        problem = await _first_problem(checks)
+        if ready is not (problem is None):
+            ready = problem is None
+            await report(ready)
+            if problem is None:
+                logger.info("ready")
+            else:
+                logger.warning("not ready: %s", problem)
+        try:
+            async with asyncio.timeout(READINESS_INTERVAL_SECONDS if ready else 0.1):
+                await stopping.wait()
+        except TimeoutError:
+            continue
+
+
+async def _first_problem(checks: Sequence[Check]) -> str | None:
+    try:
+        async with asyncio.timeout(READINESS_TIMEOUT_SECONDS):
+            for check in checks:
+                await check()
+    except TimeoutError:
+        return "a dependency does not answer"
+    except Exception as error:
+        return str(error) or type(error).__name__
+    return None
+
+
+async def _report(healthy: grpc_health.aio.HealthServicer, names: Sequence[str], serving: bool) -> None:
+    await _set_health(healthy, names, _SERVING if serving else _NOT_SERVING)
+
+
+async def _set_health(healthy: grpc_health.aio.HealthServicer, names: Sequence[str], status: Any) -> None:
+    for name in names:
+        await healthy.set(name, status)
+
+
+def _make_server(settings: GrpcServerSettings) -> grpc.aio.Server:
+    interceptor = ServerInterceptor(
+        unary_seconds=settings.grpc_unary_seconds, stream_seconds=settings.grpc_stream_seconds
+    )
+    age_ms = int(settings.grpc_max_connection_age_seconds * 1000)
+    return grpc.aio.server(
+        interceptors=[interceptor],
+        maximum_concurrent_rpcs=settings.grpc_max_concurrent_calls,
+        options=[
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_connection_age_ms", age_ms),
+            ("grpc.max_connection_age_grace_ms", int(settings.grpc_unary_seconds * 1000)),
+            # Two servers on one port would share its connections in silence.
+            ("grpc.so_reuseport", 0),
+            *SERVER_KEEPALIVE,
+        ],
+    )
+
+
+def _bind(server: grpc.aio.Server, address: str) -> None:
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        raise StartError(f"cannot listen on {address}: the port is in use or the address is not ours")
+
+
+@asynccontextmanager
+async def running(name: str, settings: Settings) -> AsyncIterator[Process]:
+    """A process from its start to its end; SIGTERM and SIGINT ask it to stop."""
+    async with AsyncExitStack() as resources:
+        process = Process(name, settings, resources)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, process.stopping.set)
+        yield process
+        logger.info("stopping")
+
+
+def main(
+    name: str,
+    settings_class: type[AnySettings],
+    run: Callable[[Process, AnySettings], Awaitable[None]],
+    commands: dict[str, Callable[[AnySettings], Awaitable[None]]] | None = None,
+) -> None:
+    """The entry point of a process: `python -m <module>` serves; further words name other commands, such as `migrate`.
+
+    Exits 0 after an orderly stop, 1 with one clear line where it cannot start, 2 for an unknown command.
+    """
+    commands = commands or {}
+    arguments = sys.argv[1:]
+    if len(arguments) > 1 or (arguments and arguments[0] not in commands):
+        known = " | ".join(sorted(commands))
+        sys.exit(_usage(name, known))
+    logs.configure(name, os.environ.get("FEED_LOG_LEVEL", "INFO").upper())
+    try:
+        settings = load(settings_class)
+        logs.configure(name, settings.log_level)
+        if arguments:
+            uvloop.run(_command(commands[arguments[0]], settings))
+        else:
+            with telemetry.configured(name):
+                uvloop.run(_serve(name, settings, run))
+    except (ConfigurationError, StartError) as error:
+        logger.error("cannot start: %s", error)
+        sys.exit(1)
+    except Exception:
+        logger.exception("stopped by an unforeseen error")
+        sys.exit(1)
+
+
+def _usage(name: str, commands: str) -> int:
+    sys.stderr.write(f"usage: python -m <{name}>{f' [{commands}]' if commands else ''}\n")
+    return 2
+
+
+async def _command(command: Callable[[AnySettings], Awaitable[None]], settings: AnySettings) -> None:
+    await command(settings)
+
+
+async def _serve(name: str, settings: AnySettings, run: Callable[[Process, AnySettings], Awaitable[None]]) -> None:
+    async with running(name, settings) as process:
+        await run(process, settings)
