@@ -65,8 +65,7 @@ def _service_config(service: ServiceDescriptor, retry_also: frozenset[str]) -> M
 
 
 def _is_idempotent(method: MethodDescriptor) -> bool:
-    options = cast("MethodOptions", method.GetOptions())
-    return options.idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
+    return method.GetOptions().idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
 
 
 class Channel(grpc.aio.Channel):

@@ -1,7 +1,7 @@
 """The deadline of the request being served, which every call that it makes inherits, shortened."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -14,7 +14,7 @@ _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
 @contextmanager
-def within(seconds: float) -> Iterator[None]:
+def within(seconds: float) -> Generator[None]:
     """Set the deadline, `seconds` from now, for everything in the block. It never extends one that is set."""
     ends = asyncio.get_running_loop().time() + seconds
     outer = _deadline.get()

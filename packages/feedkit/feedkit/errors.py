@@ -38,7 +38,7 @@ class FeedError(Exception):
     code: ClassVar[Code]
 
     def __init__(
-        self, reason: str, message: str, *, violations: Sequence[FieldViolation] = (), **metadata: object
+        self, reason: str, message: str, *, violations: Sequence[FieldViolation] = (), **metadata: str | int
     ) -> None:
         super().__init__(message)
         self.reason = reason
@@ -119,8 +119,8 @@ class Internal(FeedError):
 
     code = Code.INTERNAL
 
-    def __init__(self, message: str = "internal error", **metadata: object) -> None:
-        super().__init__("INTERNAL", message, **metadata)
+    def __init__(self, message: str = "internal error", **metadata: str | int) -> None:
+        super().__init__("INTERNAL", message, violations=(), **metadata)
 
 
 def user_not_found(user_id: int, field: str) -> NotFound:

@@ -18,11 +18,12 @@ from feedkit.errors import DeadlineExceeded, FeedError, Internal
 
 logger = logging.getLogger(__name__)
 
-# Quoted, because the classes are generic for the type checker only.
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Context: TypeAlias = Any
+"""A `grpc.aio.ServicerContext`; its published types lack `abort_with_status`."""
+# Quoted, because the class is generic for the type checker only.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-UnaryBehaviour: TypeAlias = "Callable[[Message, Context], Awaitable[Message]]"
-StreamBehaviour: TypeAlias = "Callable[[Message, Context], AsyncIterator[Message]]"
+UnaryBehaviour: TypeAlias = Callable[[Message, Context], Awaitable[Message]]
+StreamBehaviour: TypeAlias = Callable[[Message, Context], AsyncIterator[Message]]
 
 INFRASTRUCTURE = ("/grpc.health.", "/grpc.reflection.")
 """Services of gRPC itself, which are neither traced nor capped: watching health and reflection are open-ended."""
@@ -39,14 +40,14 @@ class ServerInterceptor(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> Handler:
+    ) -> Any:
         """The wrapped handler of the method being called."""
-        method = cast("str", handler_call_details.method)
+        method = handler_call_details.method
         if (wrapped := self._wrapped.get(method)) is not None:
             return wrapped
-        handler = await continuation(handler_call_details)
+        handler: Handler | None = await continuation(handler_call_details)
         if handler is None or method.startswith(INFRASTRUCTURE):
             return handler
         self._wrapped[method] = wrapped = self._wrap(method, handler)
@@ -78,7 +79,7 @@ def _serve_unary(method: str, behaviour: UnaryBehaviour, longest: float) -> Unar
     name, attributes = method[1:], _attributes(method)
 
     async def serve(request: Message, context: Context) -> Message:
-        parent = telemetry.extract(telemetry.carrier_of(cast("Any", context.invocation_metadata())))
+        parent = telemetry.extract(telemetry.carrier_of(context.invocation_metadata()))
         seconds = min(context.time_remaining() or longest, longest)
         with telemetry.server_span(name, parent, attributes):
             try:
@@ -98,7 +99,7 @@ def _serve_stream(method: str, behaviour: StreamBehaviour, longest: float) -> St
     name, attributes = method[1:], _attributes(method)
 
     async def serve(request: Message, context: Context) -> AsyncIterator[Message]:
-        parent = telemetry.extract(telemetry.carrier_of(cast("Any", context.invocation_metadata())))
+        parent = telemetry.extract(telemetry.carrier_of(context.invocation_metadata()))
         seconds = min(context.time_remaining() or longest, longest)
         with telemetry.server_span(name, parent, attributes):
             try:

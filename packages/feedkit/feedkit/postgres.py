@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -25,6 +25,8 @@ MIGRATION_LOCK = 0x_FEED
 """The advisory lock that one migrating process holds while others wait."""
 MIGRATION_ATTEMPTS = 60
 
+# Looked at in this order: TimeoutError is an OSError, and a cancelled query an operator's intervention.
+_TOO_SLOW = (TimeoutError, asyncpg.QueryCanceledError)
 _UNREACHABLE = (
     OSError,
     asyncpg.InterfaceError,
@@ -60,7 +62,7 @@ class Database:
         self._acquire_seconds = acquire_seconds
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    async def connection(self) -> AsyncGenerator[Connection]:
         """A connection for some statements, each a transaction of its own.
 
         Raises Overloaded where none is free in time, Unavailable where PostgreSQL cannot be reached, DeadlineExceeded
@@ -74,16 +76,16 @@ class Database:
             raise Unavailable.of_dependency("postgres", error) from error
         try:
             yield connection
+        except _TOO_SLOW as error:
+            raise DeadlineExceeded("PostgreSQL did not answer in time") from error
         except _UNREACHABLE as error:
             raise Unavailable.of_dependency("postgres", error) from error
-        except (TimeoutError, asyncpg.QueryCanceledError) as error:
-            raise DeadlineExceeded("PostgreSQL did not answer in time") from error
         finally:
             # A cancelled request must still give its connection back.
             await asyncio.shield(self._pool.release(connection))
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
+    async def transaction(self) -> AsyncGenerator[Connection]:
         """A connection with an open transaction, committed at the end of the block. Raises as `connection` does."""
         async with self.connection() as connection, connection.transaction():
             yield connection
@@ -95,7 +97,7 @@ class Database:
 
 
 @asynccontextmanager
-async def database(settings: PostgresSettings) -> AsyncIterator[Database]:
+async def database(settings: PostgresSettings) -> AsyncGenerator[Database]:
     """Open the pool. It connects when first used, so a database that is away delays readiness, not the start."""
     pool = asyncpg.create_pool(
         str(settings.postgres_dsn),

@@ -1,8 +1,8 @@
 """Redis: a traced client whose failures are domain errors."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from pydantic import Field, RedisDsn
 from redis import asyncio as redis
@@ -32,7 +32,7 @@ class TracedRedis(redis.Redis):
         attributes = {"db.system.name": "redis", "db.operation.name": command}
         with telemetry.client_span(f"redis {command}", attributes):
             try:
-                return await super().execute_command(*args, **options)
+                return await cast("Any", super()).execute_command(*args, **options)
             except (RedisConnectionError, RedisTimeoutError) as error:
                 raise Unavailable.of_dependency("redis", error) from error
 
@@ -41,7 +41,7 @@ class TracedRedis(redis.Redis):
         attributes = {"db.system.name": "redis", "db.operation.batch.size": len(commands)}
         with telemetry.client_span("redis PIPELINE", attributes):
             try:
-                async with self.pipeline(transaction=False) as pipeline:
+                async with cast("Any", self.pipeline(transaction=False)) as pipeline:
                     for command in commands:
                         pipeline.execute_command(*command)
                     return await pipeline.execute()
@@ -50,9 +50,9 @@ class TracedRedis(redis.Redis):
 
 
 @asynccontextmanager
-async def connect(settings: RedisSettings) -> AsyncIterator[TracedRedis]:
+async def connect(settings: RedisSettings) -> AsyncGenerator[TracedRedis]:
     """Open a client. It connects when first used."""
-    client = TracedRedis.from_url(
+    client = cast("Any", TracedRedis).from_url(
         str(settings.redis_url),
         socket_connect_timeout=settings.redis_timeout_seconds,
         socket_timeout=settings.redis_timeout_seconds,

@@ -10,15 +10,16 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import grpc
 import grpc.aio
 import uvloop
-from grpc_health.v1 import health as grpc_health
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health as _health
+from grpc_health.v1 import health_pb2
+from grpc_health.v1 import health_pb2_grpc as _health_grpc
 from grpc_reflection.v1alpha import reflection
 from pydantic import Field
 
@@ -28,6 +29,10 @@ from feedkit.interceptors import ServerInterceptor
 from feedkit.transport import MAX_MESSAGE_BYTES, SERVER_KEEPALIVE
 
 logger = logging.getLogger(__name__)
+
+# Published without types, or with too few.
+health = cast("Any", _health)
+health_grpc = cast("Any", _health_grpc)
 
 LIVENESS = "live"
 """The name under which the health service answers for liveness: SERVING as long as the process answers at all."""
@@ -92,13 +97,13 @@ class Process:
         all must pass for the server to call itself SERVING.
         """
         server = _make_server(settings)
-        healthy = grpc_health.aio.HealthServicer()
+        healthy = health.aio.HealthServicer()
         names = ["", *services]
         await _set_health(healthy, names, _NOT_SERVING)
         await healthy.set(LIVENESS, _SERVING)
-        health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+        health_grpc.add_HealthServicer_to_server(healthy, server)
         register(server)
-        reflection.enable_server_reflection([*services, grpc_health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+        reflection.enable_server_reflection([*services, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
         _bind(server, settings.grpc_listen)
         await server.start()
         logger.info("listening", extra={"address": settings.grpc_listen})
@@ -147,11 +152,11 @@ async def _first_problem(checks: Sequence[Check]) -> str | None:
     return None
 
 
-async def _report(healthy: grpc_health.aio.HealthServicer, names: Sequence[str], serving: bool) -> None:
+async def _report(healthy: Any, names: Sequence[str], serving: bool) -> None:
     await _set_health(healthy, names, _SERVING if serving else _NOT_SERVING)
 
 
-async def _set_health(healthy: grpc_health.aio.HealthServicer, names: Sequence[str], status: Any) -> None:
+async def _set_health(healthy: Any, names: Sequence[str], status: Any) -> None:
     for name in names:
         await healthy.set(name, status)
 
@@ -186,7 +191,7 @@ def _bind(server: grpc.aio.Server, address: str) -> None:
 
 
 @asynccontextmanager
-async def running(name: str, settings: Settings) -> AsyncIterator[Process]:
+async def running(name: str, settings: Settings) -> AsyncGenerator[Process]:
     """A process from its start to its end; SIGTERM and SIGINT ask it to stop."""
     async with AsyncExitStack() as resources:
         process = Process(name, settings, resources)

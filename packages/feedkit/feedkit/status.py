@@ -1,14 +1,18 @@
 """Domain errors to gRPC statuses with `google.rpc` details, and back (AIP-193)."""
 
+from typing import Any, cast
+
 import grpc
 import grpc.aio
 from google.rpc import error_details_pb2, status_pb2
-from grpc_status import rpc_status
+from grpc_status import rpc_status as _rpc_status
 
 from feedkit import errors
 from feedkit.errors import Code, FeedError, FieldViolation
 
 DOMAIN = "feed"
+
+rpc_status = cast("Any", _rpc_status)  # published without types
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _CLASSES: dict[Code, type[FeedError]] = {
@@ -44,7 +48,7 @@ def from_rpc_error(error: grpc.aio.AioRpcError, dependency: str) -> FeedError:
 
     Whatever carries no reason of ours was not said by a service but by the way to it, and is told apart by its code alone.
     """
-    status = rpc_status.from_call(error)  # pyright: ignore[reportArgumentType] (a call as far as this looks)
+    status = rpc_status.from_call(error)
     info = error_details_pb2.ErrorInfo()
     violations: list[FieldViolation] = []
     for detail in status.details if status else ():

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 
 from opentelemetry import context, trace
@@ -38,7 +38,7 @@ _propagator = TraceContextTextMapPropagator()
 
 
 @contextmanager
-def configured(process: str) -> Iterator[None]:
+def configured(process: str) -> Generator[None]:
     """Make traces as the environment says, and flush them at the end, for a bounded time."""
     exporter = _exporter()
     resource = Resource.create({SERVICE_NAME: os.environ.get("OTEL_SERVICE_NAME") or process})
@@ -85,7 +85,7 @@ def trace_id() -> str:
 
 
 @contextmanager
-def server_span(name: str, parent: context.Context, attributes: Mapping[str, AttributeValue]) -> Iterator[Span]:
+def server_span(name: str, parent: context.Context, attributes: Mapping[str, AttributeValue]) -> Generator[Span]:
     """The span of a request that this process serves, current within the block."""
     span = _tracer.start_span(name, parent, SpanKind.SERVER, attributes)
     token = context.attach(trace.set_span_in_context(span, parent))
@@ -100,7 +100,7 @@ def server_span(name: str, parent: context.Context, attributes: Mapping[str, Att
 
 
 @contextmanager
-def client_span(name: str, attributes: Mapping[str, AttributeValue]) -> Iterator[Span]:
+def client_span(name: str, attributes: Mapping[str, AttributeValue]) -> Generator[Span]:
     """The span of a call that this process makes. Nothing is made where the request is not being recorded."""
     current = trace.get_current_span()
     if not current.is_recording():
