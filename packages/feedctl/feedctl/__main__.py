@@ -1,0 +1,91 @@
+"""The commands."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from feedctl.status import status as ask_status
+from feedctl.targets import STATE_FILE, Targets, TargetsError
+from feedctl.verify import Verdict, verify
+
+console = Console()
+
+
+@click.group()
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    default=STATE_FILE,
+    show_default=True,
+    envvar="FEEDCTL_STATE",
+    help="The file with the addresses of the mesh.",
+)
+@click.pass_context
+def main(context: click.Context, state: Path) -> None:
+    """Look after a home-timeline mesh."""
+    try:
+        context.obj = Targets.read(state)
+    except TargetsError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command()
+@click.pass_obj
+def status(targets: Targets) -> None:
+    """Show whether every part of the mesh answers. Exits with 1 where one does not."""
+    parts = asyncio.run(ask_status(targets))
+    table = Table("part", "address", "state", "detail")
+    for part in parts:
+        table.add_row(part.name, part.address, "[green]ok" if part.ok else "[red]down", part.detail)
+    console.print(table)
+    sys.exit(not all(part.ok for part in parts))
+
+
+@main.command("verify")
+@click.option("--sample", type=click.IntRange(min=1), default=20, show_default=True, help="How many viewers.")
+@click.option(
+    "--limit",
+    "limits",
+    type=click.IntRange(1, 50),
+    multiple=True,
+    default=(20,),
+    show_default=True,
+    help="Posts a page; may be given several times.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Which viewers are picked.")
+@click.pass_obj
+def verify_command(targets: Targets, sample: int, limits: tuple[int, ...], seed: int) -> None:
+    """Walk sampled home timelines to their ends and compare them with the truth in PostgreSQL.
+
+    Exits with 1 where a walk differs. Meant for a mesh on which nobody writes just then; what is written between a walk
+    and the look at the truth shows as a difference.
+    """
+    try:
+        verdicts = asyncio.run(_verify(targets, sample, limits, seed))
+    except TargetsError as error:
+        raise click.ClickException(str(error)) from error
+    wrong = [verdict for verdict in verdicts if verdict.faults]
+    for verdict in wrong:
+        console.print(f"[red]viewer {verdict.viewer_id}, {verdict.limit} a page: {'; '.join(verdict.faults)}")
+    posts = sum(verdict.posts for verdict in verdicts)
+    console.print(f"{len(verdicts)} walks, {posts} posts: {len(verdicts) - len(wrong)} equal, {len(wrong)} different")
+    sys.exit(bool(wrong))
+
+
+async def _verify(targets: Targets, sample: int, limits: tuple[int, ...], seed: int) -> list[Verdict]:
+    verdicts: list[Verdict] = []
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("walking", total=sample * len(limits))
+        async for verdict in verify(targets, sample=sample, limits=limits, seed=seed):
+            verdicts.append(verdict)
+            progress.advance(task)
+    return verdicts
+
+
+if __name__ == "__main__":
+    main()
