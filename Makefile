@@ -51,3 +51,49 @@ protos: $(VENV)/tools ## Generate messages, stubs and their types from the contr
 buf: $(VENV)/tools ## Lint the contracts, and refuse changes that break callers of main.
 	@$(BIN)/buf lint && $(BIN)/buf format --diff --exit-code
 	@! git rev-parse --quiet --verify origin/main:buf.yaml > /dev/null || $(BIN)/buf breaking --against '.git#ref=refs/remotes/origin/main'
+
+# --- run -------------------------------------------------------------------------------------------------------------
+
+.PHONY: up down
+up: $(VENV)/installed ## Run the whole mesh here, in the foreground; ARGS="--help" shows the options.
+	@$(BIN)/python -m devmesh up $(ARGS)
+
+down: $(VENV)/installed ## Stop a mesh that `make up` started elsewhere.
+	@$(BIN)/python -m devmesh down
+
+# --- tests -----------------------------------------------------------------------------------------------------------
+
+.PHONY: test test-unit test-long bench
+test: $(VENV)/installed ## Run all tests: units first, then real servers and real processes.
+	@$(BIN)/python -m pytest -m "not integration and not long" -q $(ARGS)
+	@$(BIN)/python -m pytest -m "integration and not long" $(ARGS)
+
+test-unit: $(VENV)/installed ## Run what needs no server; seconds.
+	@$(BIN)/python -m pytest -m "not integration and not long" -q $(ARGS)
+
+test-long: $(VENV)/installed ## Run what takes many minutes.
+	@$(BIN)/python -m pytest -m long --timeout 3600 $(ARGS)
+
+bench: $(VENV)/installed ## Measure; writes bench/results.json.
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+.PHONY: check lint types format drift configuration
+check: lint types buf drift ## Run every check that is not a test.
+
+lint: $(VENV)/tools
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+
+format: $(VENV)/tools ## Format the code and the contracts.
+	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix . && $(BIN)/buf format -w
+
+types: $(VENV)/tools
+	@$(BIN)/pyright
+
+drift: protos configuration ## Fail if anything generated is not what is committed.
+	@git diff --exit-code --stat -- protos/gen docs/configuration.md
+	@test -z "$$(git ls-files --others --exclude-standard -- protos/gen)"
+
+configuration: $(VENV)/installed ## Generate docs/configuration.md from the settings.
+	@$(BIN)/python docs/generate_configuration.py

@@ -1,5 +1,6 @@
 """Walks of home timelines through the public API."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -14,25 +15,27 @@ class WalkError(Exception):
     """A page could not be read; the message says which and why."""
 
 
-async def walk_home_timeline(
-    gateway: httpx.AsyncClient, viewer_id: int, limit: int, *, most_requests: int = MOST_REQUESTS
-) -> Walk:
-    """Read a viewer's LATEST timeline from the top to its end, `limit` posts a page.
-
-    `gateway` has the base URL. The end is an absent `nextCursor`, and nothing else. Raises WalkError for any answer that
-    is no page.
+async def walk(viewer_id: int, limit: int, read_page: Callable[[str | None], Awaitable[dict[str, Any]]]) -> Walk:
+    """Read page after page, each by the cursor of the one before, until one comes without `nextCursor`: nothing else is
+    the end. Raises WalkError where it never comes.
     """
     pages: list[tuple[int, ...]] = []
     cursors: list[str] = []
-    cursor: str | None = None
-    while len(pages) < most_requests:
-        page = await _page(gateway, viewer_id, limit, cursor)
+    while len(pages) < MOST_REQUESTS:
+        page = await read_page(cursors[-1] if cursors else None)
         pages.append(tuple(int(item["id"]) for item in page["items"]))
-        cursor = page.get("nextCursor")
-        if cursor is None:
+        if "nextCursor" not in page:
             return Walk(viewer_id, limit, tuple(pages), tuple(cursors))
-        cursors.append(cursor)
-    raise WalkError(f"viewer {viewer_id}: no end after {most_requests} requests")
+        cursors.append(page["nextCursor"])
+    raise WalkError(f"viewer {viewer_id}: no end after {MOST_REQUESTS} requests")
+
+
+async def walk_home_timeline(gateway: httpx.AsyncClient, viewer_id: int, limit: int) -> Walk:
+    """Walk a viewer's LATEST timeline from the top to its end, `limit` posts a page, through the gateway.
+
+    Raises WalkError for any answer that is no page.
+    """
+    return await walk(viewer_id, limit, lambda cursor: _page(gateway, viewer_id, limit, cursor))
 
 
 async def _page(gateway: httpx.AsyncClient, viewer_id: int, limit: int, cursor: str | None) -> dict[str, Any]:
