@@ -1,0 +1,40 @@
+"""The contract `feed.hydrate.v1` to the domain and back."""
+
+from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
+from feed.post.v1 import post_pb2
+
+from hydrate_service.hydration import Hydrator, Outcome, Shown, Unavailable, Withheld
+
+_REASONS = {
+    Withheld.NOT_FOUND: hydrate_pb2.WITHHELD_REASON_NOT_FOUND,
+    Withheld.AUTHOR_NOT_FOUND: hydrate_pb2.WITHHELD_REASON_AUTHOR_NOT_FOUND,
+}
+
+
+class HydrateServicer(hydrate_pb2_grpc.HydrateServiceServicer):
+    """Serves `HydrateService`."""
+
+    def __init__(self, hydrator: Hydrator[post_pb2.Post]) -> None:
+        self._hydrator = hydrator
+
+    async def HydratePosts(  # noqa: N802 (named by the contract)
+        self, request: hydrate_pb2.HydratePostsRequest, context: object
+    ) -> hydrate_pb2.HydratePostsResponse:
+        """See the contract."""
+        response = hydrate_pb2.HydratePostsResponse()
+        outcomes = await self._hydrator.hydrate(request.post_ids)
+        for post_id, outcome in outcomes.items():
+            _write(outcome, response.hydrations.add(post_id=post_id))
+        return response
+
+
+def _write(outcome: Outcome[post_pb2.Post], hydration: hydrate_pb2.Hydration) -> None:
+    match outcome:
+        case Shown(post, author_name):
+            shown = hydration.post
+            shown.post.CopyFrom(post)
+            shown.author_name = author_name
+        case Withheld():
+            hydration.withheld = _REASONS[outcome]
+        case Unavailable(dependency):
+            hydration.unavailable.dependency = dependency
