@@ -1,0 +1,47 @@
+"""`python -m graph_service` serves; `python -m graph_service migrate` brings the database up to date."""
+
+from importlib.resources import files
+
+from feed.graph.v1 import graph_pb2, graph_pb2_grpc
+from feedkit import postgres
+from feedkit.server import Process, main
+
+from graph_service.activity import Activity
+from graph_service.config import GraphSettings
+from graph_service.follow_lists import FollowLists
+from graph_service.follow_store import FollowStore
+from graph_service.follows import Follows
+from graph_service.relationships import Relationships
+from graph_service.rpc import Servicer
+from graph_service.store import Store
+from graph_service.users import Users
+from graph_service.viewer_context import ViewerContexts
+
+SERVICE = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
+
+
+async def run(process: Process, settings: GraphSettings) -> None:
+    database = await process.enter(postgres.database(settings))
+    store = Store(database)
+    servicer = Servicer(
+        users=Users(store),
+        follows=Follows(FollowStore(database), settings.following_limit),
+        follow_lists=FollowLists(store),
+        relationships=Relationships(store),
+        activity=Activity(store),
+        viewer_contexts=ViewerContexts(store),
+    )
+    await process.serve(
+        settings,
+        lambda server: graph_pb2_grpc.add_GraphServiceServicer_to_server(servicer, server),
+        [SERVICE.full_name],
+        ready=[database.ping],
+    )
+
+
+async def migrate(settings: GraphSettings) -> None:
+    await postgres.migrate(settings, files("graph_service") / "migrations")
+
+
+if __name__ == "__main__":
+    main("graph", GraphSettings, run, {"migrate": migrate})

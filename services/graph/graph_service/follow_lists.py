@@ -1,0 +1,113 @@
+"""Followers and followees: as pages for people, and as streams for jobs that visit everybody."""
+
+import re
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from feedkit.cursor import MAX_ID, clamp_page_size
+from feedkit.errors import InvalidArgument, user_not_found
+
+from graph_service.users import User
+
+STREAM_PAGE = 10_000
+"""How many ids a page of a stream holds."""
+
+# The list and the sequence number: nine bytes, which are twelve characters without padding, so that a token has one
+# spelling only.
+_POSITION = struct.Struct(">Bq")
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{12}", re.ASCII)
+_RULE = "must be empty or a next_page_token that this call returned"
+
+
+class Side(Enum):
+    """Which end of a follow is listed; the values stand in page tokens."""
+
+    FOLLOWERS = 1
+    FOLLOWEES = 2
+
+
+class Listed(NamedTuple):
+    """A user at a position in a list. Positions fall from the newest follow to the oldest and never come twice."""
+
+    position: int
+    user: User
+
+
+class Ids(NamedTuple):
+    """Some ids of a list in its order, and the position of the last."""
+
+    user_ids: Sequence[int]
+    position: int
+
+
+class Page(NamedTuple):
+    """A page of users; the token is empty at the end, and only there."""
+
+    users: Sequence[User]
+    next_page_token: str
+
+
+class FollowListStore(Protocol):
+    """Where the lists are read. They go from the newest follow to the oldest."""
+
+    async def list_follows(self, side: Side, user_id: int, before: int, limit: int) -> list[Listed]:
+        """The first `limit` users, with counts, that follow the position `before`."""
+        ...
+
+    async def follow_ids(self, side: Side, user_id: int, before: int, limit: int) -> Ids | None:
+        """The first `limit` ids that follow the position `before`; None if there are none."""
+        ...
+
+    async def user_exists(self, user_id: int) -> bool:
+        """Whether there is such a user."""
+        ...
+
+
+class FollowLists:
+    """Lists followers and followees, the newest follow first.
+
+    A place in a list is the position of a follow, not the follow, which may be gone. A follow that is ended and made
+    again gets a new position at the top, so no walk from the top downwards meets anybody twice.
+    """
+
+    def __init__(self, store: FollowListStore) -> None:
+        self._store = store
+
+    async def page(self, side: Side, user_id: int, page_size: int, page_token: str) -> Page:
+        """A page of at most `page_size` users with counts. Raises NotFound, and InvalidArgument for a foreign token."""
+        before = read_token(side, page_token)
+        size = clamp_page_size(page_size)
+        listed = await self._store.list_follows(side, user_id, before, size + 1)
+        # Users are never deleted, so whoever is followed or follows exists.
+        if not listed and not await self._store.user_exists(user_id):
+            raise user_not_found(user_id, "user_id")
+        more = len(listed) > size
+        return Page([item.user for item in listed[:size]], write_token(side, listed[size - 1].position) if more else "")
+
+    async def stream(self, side: Side, user_id: int) -> AsyncIterator[Sequence[int]]:
+        """All ids, in pages of `STREAM_PAGE`. No connection is held while the consumer is busy with a page."""
+        before = MAX_ID
+        while (page := await self._store.follow_ids(side, user_id, before, STREAM_PAGE)) is not None:
+            yield page.user_ids
+            if len(page.user_ids) < STREAM_PAGE:
+                return
+            before = page.position
+
+
+def write_token(side: Side, position: int) -> str:
+    """The page token of a position in a list."""
+    return urlsafe_b64encode(_POSITION.pack(side.value, position)).decode()
+
+
+def read_token(side: Side, token: str) -> int:
+    """The position that a token stands for, for an empty one the position before all. Raises InvalidArgument."""
+    if not token:
+        return MAX_ID
+    if _TOKEN.fullmatch(token):
+        listed, position = _POSITION.unpack(urlsafe_b64decode(token))
+        if listed == side.value and position > 0:
+            return position
+    raise InvalidArgument.of_field("page_token", _RULE, reason="INVALID_PAGE_TOKEN")
