@@ -1,0 +1,1 @@
+"""The public HTTP API, a module for each kind of resource."""

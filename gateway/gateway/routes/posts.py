@@ -1,0 +1,127 @@
+"""Posts."""
+
+from typing import Annotated
+from uuid import uuid4
+
+import msgspec
+from feed.graph.v1 import graph_pb2, graph_pb2_grpc
+from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
+from feed.post.v1 import post_pb2, post_pb2_grpc
+from feedkit import validation
+from feedkit.errors import Unavailable, post_not_found
+from starlette.requests import Request
+
+from gateway import bodies, identity, parameters, presentation
+from gateway.answers import NO_CONTENT, Answer, Header, created, ok
+from gateway.problems import unknown_acting_user
+from gateway.resource import Paths
+from gateway.services import Services
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+_REPLAYED: Header = (b"idempotency-replayed", b"true")
+
+# What the contract's type can hold; what it may hold is said by its rules.
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+
+
+class NewMedia(msgspec.Struct, rename="camel"):
+    """A media reference of a new post."""
+
+    url: str
+    type: str
+    width: _Int32 = 0
+    height: _Int32 = 0
+    alt_text: str = ""
+
+
+class NewPost(msgspec.Struct):
+    """The body of `POST /api/posts`."""
+
+    content: str
+    media: list[NewMedia] = []
+
+
+_NEW_POST = msgspec.json.Decoder(NewPost)
+
+
+class Posts:
+    """`/api/posts`. Reads need no identity; one that is sent must be well-formed."""
+
+    def __init__(self, services: Services) -> None:
+        self._graph: graph_pb2_grpc.GraphServiceAsyncStub = services.graph
+        self._post: post_pb2_grpc.PostServiceAsyncStub = services.post
+        self._hydrate: hydrate_pb2_grpc.HydrateServiceAsyncStub = services.hydrate
+
+    @property
+    def paths(self) -> Paths:
+        """What is served where."""
+        return {
+            "/api/posts": {"GET": self.batch, "POST": self.create},
+            "/api/posts/{id}": {"GET": self.get, "DELETE": self.delete},
+        }
+
+    async def create(self, request: Request) -> Answer:
+        """Create a post, or find the one that its idempotency key stands for."""
+        author_id = identity.acting_user(request)
+        message = _creation(
+            author_id, await bodies.decode(request, _NEW_POST), parameters.header(request, IDEMPOTENCY_KEY)
+        )
+        validation.check(message)
+        # The answer needs the name. It is fetched first, so that nothing can fail once the post is there.
+        author_name = await self._name(author_id)
+        answer = await self._post.CreatePost(message)
+        post = presentation.post(answer.post, author_name)
+        return created(f"/api/posts/{post.id}", post, *([_REPLAYED] if answer.replayed else []))
+
+    async def _name(self, user_id: int) -> str:
+        answer = await self._graph.BatchGetUsers(
+            graph_pb2.BatchGetUsersRequest(user_ids=[user_id], view=graph_pb2.USER_VIEW_BASIC)
+        )
+        if not answer.users:
+            raise unknown_acting_user()
+        return answer.users[0].name
+
+    async def get(self, request: Request) -> Answer:
+        """One post."""
+        viewer_id = identity.viewer(request)
+        post_id = parameters.path_id(request)
+        shown = await self._shown(viewer_id, [post_id])
+        if not shown:
+            raise post_not_found(post_id)
+        return ok(shown[0])
+
+    async def batch(self, request: Request) -> Answer:
+        """Many posts; unknown and deleted ones are left out."""
+        viewer_id = identity.viewer(request)
+        return ok(presentation.page(await self._shown(viewer_id, parameters.ids(request))))
+
+    async def _shown(self, viewer_id: int, post_ids: list[int]) -> list[presentation.Post]:
+        """Those of the posts that may be shown. One that cannot be loaded now must not look like one that is not there."""
+        answer = await self._hydrate.HydratePosts(
+            hydrate_pb2.HydratePostsRequest(viewer_id=viewer_id, post_ids=post_ids)
+        )
+        for hydration in answer.hydrations:
+            if hydration.HasField("unavailable"):
+                raise Unavailable.of_dependency(hydration.unavailable.dependency)
+        return [presentation.hydrated(hydration.post) for hydration in answer.hydrations if hydration.HasField("post")]
+
+    async def delete(self, request: Request) -> Answer:
+        """Delete a post of one's own; again, too."""
+        actor_id = identity.acting_user(request)
+        await self._post.DeletePost(post_pb2.DeletePostRequest(actor_id=actor_id, post_id=parameters.path_id(request)))
+        return NO_CONTENT
+
+
+def _creation(author_id: int, post: NewPost, idempotency_key: str | None) -> post_pb2.CreatePostRequest:
+    return post_pb2.CreatePostRequest(
+        author_id=author_id,
+        content=post.content,
+        media=[
+            post_pb2.MediaReference(
+                url=item.url, type=item.type, width=item.width, height=item.height, alt_text=item.alt_text
+            )
+            for item in post.media
+        ],
+        # Without a key of the client's our own retry, after an answer that was lost, would post twice.
+        idempotency_key=idempotency_key or str(uuid4()),
+    )
