@@ -94,13 +94,14 @@ class FollowStore:
         The order of locks leaves no deadlock among changes made here. Those with other hands on the tables, and
         conflicts where the database is set to a stricter isolation, are tried again a few times.
         """
-        for _ in range(ATTEMPTS):
-            try:
-                async with self._database.transaction() as connection:
-                    standing = await _lock(connection, actor_id, followee_ids)
-                    return None if standing is None else await change(connection, standing)
-            except _CONTENTION:
-                await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 (no secret)
+        async with self._database.connection() as connection:
+            for _ in range(ATTEMPTS):
+                try:
+                    async with connection.transaction():
+                        standing = await _lock(connection, actor_id, followee_ids)
+                        return None if standing is None else await change(connection, standing)
+                except _CONTENTION:
+                    await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 (no secret)
         raise Unavailable.of_dependency("postgres", f"{ATTEMPTS} attempts met other changes of the same rows")
 
 
