@@ -1,6 +1,7 @@
 """HTTP served by uvicorn within the life cycle that all processes share."""
 
 import asyncio
+import logging
 import math
 import socket
 from collections.abc import Generator, Sequence
@@ -12,6 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.config import GatewaySettings
 from gateway.routes.health import Health
+
+logger = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS = 75
 """How long an idle connection is kept: longer than the minute after which load balancers commonly close theirs, so that it
@@ -26,6 +29,7 @@ async def serve(
     listener = _listen(settings.http_listen)
     retiring = _Retiring(app)
     server = _Server(_configuration(retiring, settings))
+    logger.info("listening", extra={"address": settings.http_listen})
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve(sockets=[listener]))
         try:
@@ -42,8 +46,8 @@ def _listen(address: str) -> socket.socket:
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     try:
         return socket.create_server((host.strip("[]"), int(port)), family=family, backlog=BACKLOG)
-    except (OSError, OverflowError) as error:
-        raise StartError(f"cannot listen on {address}: {error}") from None
+    except (OSError, OverflowError):
+        raise StartError(f"cannot listen on {address}: the port is in use or the address is not ours") from None
 
 
 def _configuration(app: ASGIApp, settings: GatewaySettings) -> uvicorn.Config:
