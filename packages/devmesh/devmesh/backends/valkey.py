@@ -2,11 +2,10 @@
 
 import os
 import signal
+import socket
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
-
-import redis
 
 from devmesh.backends import START_SECONDS, STOP_SECONDS, Backend
 from devmesh.child import Child
@@ -49,18 +48,19 @@ class Valkey(Backend):
         )
 
     def wait_ready(self, seconds: float = START_SECONDS, cancelled: Event | None = None) -> None:
-        with redis.Redis(host="127.0.0.1", port=self.port, socket_timeout=1, retry=None) as client:
-            self._running().wait_until(lambda: _answers(client), seconds, cancelled)
+        self._running().wait_until(lambda: _answers(self.port), seconds, cancelled)
 
     def terminate(self) -> int | None:
         child, self._child = self._child, None
         return None if child is None else child.end(signal.SIGTERM, STOP_SECONDS)
 
 
-def _answers(client: "redis.Redis") -> bool:
+def _answers(port: int) -> bool:
     try:
-        return bool(client.ping())
-    except redis.RedisError:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16) == b"+PONG\r\n"
+    except OSError:
         return False
 
 

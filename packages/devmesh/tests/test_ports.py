@@ -1,0 +1,56 @@
+import socket
+from collections.abc import Iterator
+
+import pytest
+from devmesh.errors import MeshError
+from devmesh.ports import Ports, conflict, free_ports, is_free
+from devmesh.processes import PROCESSES
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_the_fixed_ports_are_the_documented_ones() -> None:
+    assert Ports.fixed().by_name() == {
+        "gateway": 8080,
+        "post": 50051,
+        "graph": 50052,
+        "timeline": 50054,
+        "hydrate": 50055,
+        "postgres": 55432,
+        "redis": 56379,
+        "kafka": 59092,
+    }
+
+
+def test_free_ports_are_different_and_free() -> None:
+    ports = free_ports(50)
+    assert len(set(ports)) == 50
+    assert all(map(is_free, ports))
+
+
+def test_free_ports_cover_every_process_and_keep_a_chosen_gateway_port() -> None:
+    ports = Ports.free(gateway=8099)
+    assert ports.gateway == 8099
+    assert set(ports.grpc) == {process.name for process in PROCESSES if process.serves == "grpc"}
+
+
+def test_a_port_on_which_somebody_listens_is_not_free(taken_port: int) -> None:
+    assert not is_free(taken_port)
+
+
+def test_a_taken_gateway_port_is_refused_with_the_way_out(taken_port: int) -> None:
+    with pytest.raises(MeshError, match=rf"^port {taken_port} \(gateway\) is in use: .* ARGS=\"--gateway-port \d+\"$"):
+        Ports.free(gateway=taken_port).require_free()
+
+
+def test_other_taken_ports_are_all_named() -> None:
+    line = conflict({"gateway": 8080, "post": 50051})
+    assert line == (
+        'ports 8080 (gateway), 50051 (post) are in use: stop what listens there, or run make up ARGS="--free-ports"'
+    )
