@@ -195,6 +195,22 @@ async def test_a_deadlock_with_other_hands_on_the_tables_is_tried_again(
     assert await counts_of(store, a, b, c) == [(0, 2), (1, 0), (1, 0)]
 
 
+async def test_counts_are_locked_by_user_id_whatever_the_order_asked(
+    follows: Follows, make_users: MakeUsers, sql: "asyncpg.Connection[asyncpg.Record]"
+):
+    a, low, high, *rest = await make_users(100)
+    # Somebody whose follows touch the same rows makes them.
+    twin = next(user for user in rest if shard_of(user) == shard_of(a))
+    await follows.follow_many(twin, [low, high])
+    lock = "SELECT FROM follower_counts WHERE user_id = $1 FOR UPDATE NOWAIT"
+    async with asyncio.TaskGroup() as tasks, sql.transaction():
+        await sql.execute(lock, low)
+        tasks.create_task(follows.follow_many(a, [high, low]))
+        await until_somebody_waits(sql)
+        # Raises where the higher row was taken first.
+        await sql.execute(lock, high)
+
+
 async def until_somebody_waits(sql: "asyncpg.Connection[asyncpg.Record]") -> None:
     async with asyncio.timeout(10):
         # PostgreSQL tells nobody of a wait.
