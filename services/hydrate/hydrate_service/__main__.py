@@ -1,16 +1,19 @@
 """The process `hydrate`: `python -m hydrate_service`."""
 
+from collections.abc import Callable
+
 from feed.graph.v1 import graph_pb2
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feed.post.v1 import post_pb2
-from feedkit.channel import connect
+from feedkit.channel import Channel, connect
 from feedkit.server import Process, main
+from grpc import ChannelConnectivity
 
 from hydrate_service.config import HydrateSettings
 from hydrate_service.graph_client import GraphClient
 from hydrate_service.hydration import Hydrator
 from hydrate_service.post_client import PostClient
-from hydrate_service.readiness import once_connected
+from hydrate_service.readiness import once
 from hydrate_service.rpc import HydrateServicer
 
 SERVICE = hydrate_pb2.DESCRIPTOR.services_by_name["HydrateService"]
@@ -20,15 +23,20 @@ GRAPH = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
 
 async def run(process: Process, settings: HydrateSettings) -> None:
     """Serve until the process is stopped."""
-    post = await process.enter(connect(settings.post_target, POST, "post"))
-    graph = await process.enter(connect(settings.graph_target, GRAPH, "graph"))
-    servicer = HydrateServicer(Hydrator(PostClient(post), GraphClient(graph)))
+    to_post = await process.enter(connect(settings.post_target, POST, "post"))
+    to_graph = await process.enter(connect(settings.graph_target, GRAPH, "graph"))
+    servicer = HydrateServicer(Hydrator(PostClient(to_post), GraphClient(to_graph)))
     await process.serve(
         settings,
         lambda server: hydrate_pb2_grpc.add_HydrateServiceServicer_to_server(servicer, server),
         [SERVICE.full_name],
-        ready=[once_connected(post, "post"), once_connected(graph, "graph")],
+        ready=[once(connected(to_post), "post"), once(connected(to_graph), "graph")],
     )
+
+
+def connected(channel: Channel) -> Callable[[], bool]:
+    """Whether a channel is connected now; asking makes it try."""
+    return lambda: channel.get_state(try_to_connect=True) is ChannelConnectivity.READY
 
 
 if __name__ == "__main__":

@@ -1,16 +1,9 @@
-"""How long a call to another service is waited for."""
-
-from feedkit import deadline
-from feedkit.channel import CALL_SECONDS
+"""How much of the time that is left a call to another service may take."""
 
 ANSWER_SECONDS = 0.05
-"""What is kept of the caller's deadline, so that an answer that says UNAVAILABLE still arrives in time."""
+"""What is kept for answering. Whoever waits to the last moment for others cannot tell in time that they failed."""
 
 
-def seconds_for_a_call() -> float:
-    """The timeout of the next call, in seconds; at least half of what is left of a very short deadline.
-
-    Raises DeadlineExceeded where nothing is left.
-    """
-    left = deadline.timeout_for_call(CALL_SECONDS)
+def share(left: float) -> float:
+    """The seconds that the next call may take where `left` seconds are left; half of a very short rest."""
     return max(left - ANSWER_SECONDS, left / 2)

@@ -1,23 +1,22 @@
 """When this process may be sent calls."""
 
-import grpc
-from feedkit.channel import Channel
+from collections.abc import Awaitable, Callable
+
 from feedkit.errors import Unavailable
-from feedkit.server import Check
 
 
-def once_connected(channel: Channel, dependency: str) -> Check:
-    """A check that passes for good as soon as the channel has been connected once.
+def once(reached: Callable[[], bool], dependency: str) -> Callable[[], Awaitable[None]]:
+    """A check of a service that is needed, which passes for good as soon as that has been `reached` once.
 
-    A service that is down later makes answers UNAVAILABLE, which callers can use; were this process to call itself not
-    ready then, one outage would take every process above it away too.
+    A service that is down later is told by answers, as far as they need it. Were this process to call itself not ready
+    then, one outage would take every process above it away too.
     """
-    connected = False
+    passed = False
 
     async def check() -> None:
-        nonlocal connected
-        connected = connected or channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY
-        if not connected:
+        nonlocal passed
+        passed = passed or reached()
+        if not passed:
             raise Unavailable.of_dependency(dependency)
 
     return check

@@ -17,7 +17,7 @@ class HydrateServicer(hydrate_pb2_grpc.HydrateServiceServicer):
     def __init__(self, hydrator: Hydrator[post_pb2.Post]) -> None:
         self._hydrator = hydrator
 
-    async def HydratePosts(  # noqa: N802 (named by the contract)
+    async def HydratePosts(
         self, request: hydrate_pb2.HydratePostsRequest, context: object
     ) -> hydrate_pb2.HydratePostsResponse:
         """See the contract."""

@@ -1,0 +1,126 @@
+"""A viewer's activity is told once a day, behind the read, and never at its cost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from feedkit.errors import Unavailable
+from timeline_service import activity as module
+from timeline_service.activity import SECONDS_A_DAY, WORKERS, Activity
+
+
+class Graph:
+    """Is told of activity; fails as often as it is told to, and answers only while `open`."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.told: list[int] = []
+        self.failures = failures
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def record(self, viewer_id: int) -> None:
+        """Take note of one viewer."""
+        await self.open.wait()
+        self.told.append(viewer_id)
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable.of_dependency("graph")
+
+
+class Clock:
+    """Stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 20_000.0 * SECONDS_A_DAY
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def activity_of(
+    record: Callable[[int], Awaitable[None]], clock: Clock | None = None, remembered: int = 100
+) -> Activity:
+    """An activity with a small memory."""
+    return Activity(record, clock or Clock(), remembered=remembered)
+
+
+async def test_a_viewer_is_told_of_once_a_day() -> None:
+    graph, clock = Graph(), Clock()
+    async with activity_of(graph.record, clock) as activity:
+        for viewer in (1, 2, 1, 2, 1):
+            activity.seen(viewer)
+        clock.now += SECONDS_A_DAY - 1
+        activity.seen(1)
+    assert sorted(graph.told) == [1, 2]
+
+
+async def test_a_viewer_is_told_of_again_the_next_day() -> None:
+    graph, clock = Graph(), Clock()
+    async with activity_of(graph.record, clock) as activity:
+        activity.seen(1)
+        clock.now += SECONDS_A_DAY
+        activity.seen(1)
+    assert graph.told == [1, 1]
+
+
+async def test_a_failure_is_made_up_for_by_the_next_read() -> None:
+    graph = Graph(failures=1)
+    activity = activity_of(graph.record)
+    async with activity:
+        activity.seen(1)
+    async with activity:
+        activity.seen(1)
+        activity.seen(1)
+    assert graph.told == [1, 1]
+
+
+async def test_a_fault_does_not_end_the_telling() -> None:
+    told: list[int] = []
+
+    async def record(viewer_id: int) -> None:
+        told.append(viewer_id)
+        if viewer_id <= WORKERS:
+            raise ValueError("unforeseen")
+
+    async with activity_of(record) as activity:
+        for viewer in range(1, WORKERS + 2):
+            activity.seen(viewer)
+    assert sorted(told) == list(range(1, WORKERS + 2))
+
+
+async def test_a_graph_that_hangs_does_not_delay_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAITING", 10)
+    graph = Graph()
+    graph.open.clear()
+    async with activity_of(graph.record, remembered=1000) as activity:
+        for viewer in range(1, 100):
+            activity.seen(viewer)
+        graph.open.set()
+    assert len(graph.told) == 10, "what does not fit into the queue is left to the next read"
+
+
+async def test_memory_is_bounded_by_forgetting_the_oldest() -> None:
+    graph = Graph()
+    async with activity_of(graph.record, remembered=2) as activity:
+        for viewer in (1, 2, 3, 3, 2, 1):
+            activity.seen(viewer)
+    assert sorted(graph.told) == [1, 1, 2, 3]
+
+
+async def test_notes_under_way_are_finished_at_the_end() -> None:
+    graph = Graph()
+    async with activity_of(graph.record) as activity:
+        for viewer in range(1, 50):
+            activity.seen(viewer)
+    assert sorted(graph.told) == list(range(1, 50))
+
+
+async def test_the_end_does_not_wait_long_for_a_graph_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FINISH_SECONDS", 0.05)
+    graph = Graph()
+    graph.open.clear()
+    async with asyncio.timeout(2):
+        async with activity_of(graph.record) as activity:
+            activity.seen(1)
+    assert graph.told == []
+    assert len(asyncio.all_tasks()) == 1, "no worker outlives its owner"

@@ -1,0 +1,42 @@
+"""Posts as their viewer may see them, from the service `hydrate`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
+from feedkit.channel import CALL_SECONDS, Channel
+from feedkit.deadline import timeout_for_call
+
+from timeline_service import patience
+from timeline_service.hydration import Outcome, Shown, Unavailable, Withheld
+
+if TYPE_CHECKING:
+    from feed.hydrate.v1.hydrate_pb2_grpc import HydrateServiceAsyncStub
+
+_WITHHELD = Withheld()
+
+
+class HydrateClient:
+    """Calls the service `hydrate`. Posts stay the messages that they came as."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._stub: HydrateServiceAsyncStub = hydrate_pb2_grpc.HydrateServiceStub(channel)
+
+    async def hydrate(self, viewer_id: int, post_ids: Sequence[int]) -> Sequence[Outcome[hydrate_pb2.HydratedPost]]:
+        """See `hydration.Hydrator`."""
+        request = hydrate_pb2.HydratePostsRequest(viewer_id=viewer_id, post_ids=post_ids)
+        response = await self._stub.HydratePosts(request, timeout=patience.share(timeout_for_call(CALL_SECONDS)))
+        return [_outcome(hydration) for hydration in response.hydrations]
+
+
+def _outcome(hydration: hydrate_pb2.Hydration) -> Outcome[hydrate_pb2.HydratedPost]:
+    match hydration.WhichOneof("outcome"):
+        case "post":
+            return Shown(hydration.post)
+        case "withheld":
+            return _WITHHELD
+        case "unavailable":
+            return Unavailable(hydration.unavailable.dependency)
+        case None:
+            # An outcome of a later version of the contract. Not known here, so not shown, and not passed over either.
+            return Unavailable("hydrate")

@@ -1,0 +1,37 @@
+"""What becomes of a post when it is to be shown: the pure side of the service `hydrate`."""
+
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+PostT = TypeVar("PostT")
+
+MOST_AT_ONCE = 100
+"""How many posts may be hydrated with one call."""
+
+
+class Shown(NamedTuple, Generic[PostT]):
+    """It may be shown, and this is it."""
+
+    post: PostT
+
+
+class Withheld(NamedTuple):
+    """It is for good not shown to this viewer."""
+
+
+class Unavailable(NamedTuple):
+    """Whether it may be shown is not known now."""
+
+    dependency: str
+    """Which service did not answer."""
+
+
+Outcome: TypeAlias = Shown[PostT] | Withheld | Unavailable
+
+
+class Hydrator(Protocol[PostT]):
+    """Turns the ids of a page into what its viewer may see."""
+
+    async def hydrate(self, viewer_id: int, post_ids: Sequence[int]) -> Sequence[Outcome[PostT]]:
+        """One outcome for each of the distinct ids, MOST_AT_ONCE at most, in their order; raises one of source.NOT_NOW."""
+        ...

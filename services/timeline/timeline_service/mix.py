@@ -1,0 +1,102 @@
+"""The mix: pages of a home timeline, from sources to posts.
+
+Entries are merged and filtered (`merge`), the first of them hydrated, and what hydration withholds is replaced by the
+entries that follow, until the page is full. Three promises decide the rest:
+
+- A page stops before the first post of which is not known whether it may be shown. Going past it would lose it.
+- A page's cursor is the position down to which everything was returned, or is withheld for good. So it never repeats,
+  and a short page loses nothing.
+- The end is said exactly at the end. One entry more than is wanted is read ahead, so that a full page knows.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple
+
+from feedkit.errors import FeedError
+from feedkit.errors import Unavailable as UnavailableError
+
+from timeline_service.hydration import MOST_AT_ONCE, Hydrator, PostT, Shown, Unavailable
+from timeline_service.merge import Merge
+from timeline_service.source import NOT_NOW, Source
+from timeline_service.viewer import Viewer
+
+
+class Page(NamedTuple, Generic[PostT]):
+    """A page of a home timeline."""
+
+    posts: list[PostT]
+    """Newest first. Fewer than asked for does not mean the end."""
+    next_position: int | None
+    """Where the next page begins; None at the end."""
+
+
+class Mix(Generic[PostT]):
+    """Makes pages of the LATEST view, in which no source is optional."""
+
+    def __init__(
+        self, sources: Callable[[Viewer], Sequence[Source]], hydrator: Hydrator[PostT], *, hydration_rounds: int
+    ) -> None:
+        """`sources` are those of one viewer. `hydration_rounds`, 1 or more, bound the hydration calls for one page."""
+        self._sources = sources
+        self._hydrator = hydrator
+        self._rounds = hydration_rounds
+
+    async def page(self, viewer: Viewer, position: int, size: int) -> Page[PostT]:
+        """Up to `size` posts strictly below `position`.
+
+        Where something fails, and where too much was withheld, the page is what is certain so far. Raises what failed,
+        one of source.NOT_NOW, where not even the first position is certain.
+        """
+        merge = Merge(self._sources(viewer), position, viewer.authors)
+        draft = _Draft[PostT](position, size)
+        waiting: list[int] = []
+        for completed in range(self._rounds):
+            # Where much is withheld, much more will be: each round asks for twice as many as the page lacks.
+            wanted = min(draft.lacking << completed, MOST_AT_ONCE)
+            waiting += [entry.post_id for entry in await merge.take(wanted + 1 - len(waiting))]
+            await self._hydrate(viewer, waiting[:wanted], draft)
+            waiting = [post_id for post_id in waiting if post_id < draft.reached]
+            if not draft.lacking or draft.failure or not waiting:
+                break
+        if not waiting:
+            draft.reached, draft.failure = merge.frontier, merge.failure
+            if merge.ended:
+                return Page(draft.posts, None)
+        if draft.failure and draft.reached == position:
+            raise draft.failure
+        return Page(draft.posts, draft.reached)
+
+    async def _hydrate(self, viewer: Viewer, post_ids: Sequence[int], draft: "_Draft[PostT]") -> None:
+        if not post_ids:
+            return
+        try:
+            outcomes = await self._hydrator.hydrate(viewer.id, post_ids)
+        except NOT_NOW as error:
+            draft.failure = error
+            return
+        for post_id, outcome in zip(post_ids, outcomes, strict=True):
+            if isinstance(outcome, Unavailable):
+                draft.failure = UnavailableError.of_dependency(outcome.dependency)
+                return
+            if isinstance(outcome, Shown):
+                if not draft.lacking:
+                    return
+                draft.posts.append(outcome.post)
+            draft.reached = post_id
+
+
+class _Draft(Generic[PostT]):
+    """A page in the making."""
+
+    def __init__(self, position: int, size: int) -> None:
+        self._size = size
+        self.posts: list[PostT] = []
+        self.reached = position
+        """Everything from here up is in the page, or is withheld for good."""
+        self.failure: FeedError | None = None
+        """Why the page cannot go on below `reached`."""
+
+    @property
+    def lacking(self) -> int:
+        """How many posts the page lacks."""
+        return self._size - len(self.posts)

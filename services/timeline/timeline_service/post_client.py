@@ -1,0 +1,33 @@
+"""The pull query, asked of the service `post`."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from feed.post.v1 import post_pb2, post_pb2_grpc
+from feedkit.channel import CALL_SECONDS, Channel
+from feedkit.cursor import MAX_ID
+from feedkit.deadline import timeout_for_call
+
+from timeline_service import patience
+from timeline_service.source import Stretch
+
+if TYPE_CHECKING:
+    from feed.post.v1.post_pb2_grpc import PostServiceAsyncStub
+
+
+class PostClient:
+    """Calls the service `post`."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._stub: PostServiceAsyncStub = post_pb2_grpc.PostServiceStub(channel)
+
+    async def recent(self, authors: Collection[int], position: int, limit: int) -> Stretch:
+        """See `pull_source.Pull`. `limit` is 1,000 at most."""
+        request = post_pb2.ListRecentByAuthorsRequest(
+            author_ids=authors,
+            # In this call 0 stands for the top; nobody reads from position 0, below which there is nothing.
+            before_post_id=position if position <= MAX_ID else 0,
+            limit=limit,
+        )
+        response = await self._stub.ListRecentByAuthors(request, timeout=patience.share(timeout_for_call(CALL_SECONDS)))
+        return Stretch(response.post_ids, response.author_ids, response.complete_to_post_id)

@@ -1,0 +1,26 @@
+"""The pull source: the newest posts of all authors, from the truth. It is complete down to anything."""
+
+from collections.abc import Collection
+from typing import Protocol
+
+from timeline_service.source import Stretch
+
+
+class Pull(Protocol):
+    """Where the posts of many authors are pulled from."""
+
+    async def recent(self, authors: Collection[int], position: int, limit: int) -> Stretch:
+        """The newest posts of these authors below a position; otherwise as `source.Source.read`."""
+        ...
+
+
+class PullSource:
+    """Everything that some authors wrote, pulled. See `source.Source`."""
+
+    def __init__(self, pull: Pull, authors: Collection[int]) -> None:
+        self._pull = pull
+        self._authors = authors
+
+    async def read(self, position: int, limit: int) -> Stretch:
+        """See `source.Source`."""
+        return await self._pull.recent(self._authors, position, limit)
