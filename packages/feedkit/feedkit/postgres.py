@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, TypeAlias
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -19,14 +19,17 @@ from feedkit.server import StartError
 
 logger = logging.getLogger(__name__)
 
-Connection = PoolConnectionProxy[asyncpg.Record]
+# Quoted, because the class is generic for the type checker only.
+Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 
 MIGRATION_LOCK = 0x_FEED
 """The advisory lock that one migrating process holds while others wait."""
 MIGRATION_ATTEMPTS = 60
 
-# Looked at in this order: TimeoutError is an OSError, and a cancelled query an operator's intervention.
+# Looked at in this order: TimeoutError is an OSError, a cancelled query an operator's intervention, and an argument that
+# fits no parameter, which is a mistake of ours, an InterfaceError.
 _TOO_SLOW = (TimeoutError, asyncpg.QueryCanceledError)
+_MISTAKE = (asyncpg.DataError,)
 _UNREACHABLE = (
     OSError,
     asyncpg.InterfaceError,
@@ -35,7 +38,11 @@ _UNREACHABLE = (
     asyncpg.exceptions.OperatorInterventionError,
     asyncpg.TooManyConnectionsError,
     asyncpg.exceptions.ReadOnlySQLTransactionError,
+    # Deadlocks and the like: nobody's mistake, and gone when tried again.
+    asyncpg.exceptions.TransactionRollbackError,
 )
+CLOSE_SECONDS = 5.0
+"""How long the end of a process waits for connections that are still used."""
 
 
 class PostgresSettings(Settings):
@@ -70,19 +77,32 @@ class Database:
         """
         try:
             connection = await self._pool.acquire(timeout=self._acquire_seconds)
-        except TimeoutError:
+        except TimeoutError as error:
+            if self._pool.get_size() < self._pool.get_max_size():
+                # There was room for one more connection, so it was the connecting that took too long.
+                raise Unavailable.of_dependency("postgres", "does not answer") from error
             raise Overloaded("OVERLOADED", "no free connection to PostgreSQL", retry_after_ms=1000) from None
-        except _UNREACHABLE as error:
-            raise Unavailable.of_dependency("postgres", error) from error
+        except (*_UNREACHABLE, asyncpg.PostgresError) as error:
+            raise Unavailable.of_dependency("postgres") from error
         try:
             yield connection
         except _TOO_SLOW as error:
             raise DeadlineExceeded("PostgreSQL did not answer in time") from error
+        except _MISTAKE:
+            raise
         except _UNREACHABLE as error:
-            raise Unavailable.of_dependency("postgres", error) from error
+            # What a driver says is for the cause, which is logged; it tells of addresses and users.
+            raise Unavailable.of_dependency("postgres") from error
         finally:
+            await self._give_back(connection)
+
+    async def _give_back(self, connection: Connection) -> None:
+        try:
             # A cancelled request must still give its connection back.
             await asyncio.shield(self._pool.release(connection))
+        except (OSError, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
+            # The pool has dropped the connection. What was done with it stands, or has raised its own error.
+            logger.info("dropped a connection to PostgreSQL: %s", error)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
@@ -91,9 +111,12 @@ class Database:
             yield connection
 
     async def ping(self) -> None:
-        """Raise where PostgreSQL does not answer."""
-        async with self.connection() as connection:
-            await connection.fetchval("SELECT 1")
+        """Raise where PostgreSQL does not answer. A pool that is all in use is busy, not away."""
+        try:
+            async with self.connection() as connection:
+                await connection.fetchval("SELECT 1")
+        except Overloaded:
+            logger.debug("no connection is free to ask PostgreSQL for a sign of life")
 
 
 @asynccontextmanager
@@ -108,8 +131,15 @@ async def database(settings: PostgresSettings) -> AsyncGenerator[Database]:
         init=_trace_queries,
         reset=_keep_session,
     )
-    async with pool:
+    await pool
+    try:
         yield Database(pool, settings.postgres_acquire_seconds)
+    finally:
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await pool.close()
+        except TimeoutError:
+            logger.warning("connections to PostgreSQL were still in use at the end, and were cut")
 
 
 async def _trace_queries(connection: Any) -> None:
@@ -121,9 +151,13 @@ async def _keep_session(connection: Any) -> None:
 
 
 def _record_query(query: asyncpg.connection.LoggedQuery) -> None:
+    if not telemetry.is_recording():
+        return
     statement = " ".join(query.query.split())
     attributes = {"db.system.name": "postgresql", "db.query.text": statement[:1000]}
-    telemetry.record_client_span(f"postgresql {statement.split(' ', 1)[0]}", query.elapsed, attributes, query.exception)
+    telemetry.record_client_span(
+        f"postgresql {statement.split(' ', 1)[0].rstrip(';')}", query.elapsed, attributes, query.exception
+    )
 
 
 async def migrate(settings: PostgresSettings, migrations: Traversable) -> None:
@@ -131,6 +165,8 @@ async def migrate(settings: PostgresSettings, migrations: Traversable) -> None:
 
     Several processes may call this at once: one works, the others wait and find nothing left to do. A file that was
     changed after it had been applied is an error. Waits for a database that is still starting.
+
+    Raises StartError where a file was changed or fails; nothing of a failing file is kept.
     """
     connection = await _connect_for_migrations(str(settings.postgres_direct_dsn or settings.postgres_dsn))
     try:
@@ -151,7 +187,12 @@ async def _connect_for_migrations(dsn: str) -> Any:
     for attempt in range(1, MIGRATION_ATTEMPTS + 1):
         try:
             return await asyncpg.connect(dsn, timeout=5)
-        except (OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError) as error:
+        except (
+            OSError,
+            asyncpg.PostgresConnectionError,
+            asyncpg.CannotConnectNowError,
+            asyncpg.TooManyConnectionsError,
+        ) as error:
             if attempt == MIGRATION_ATTEMPTS:
                 raise StartError(f"postgres: {error}") from error
             logger.info("waiting for PostgreSQL: %s", error)
@@ -168,7 +209,10 @@ async def _apply(connection: Any, file: Traversable, applied_sha256: str | None)
         return
     if applied_sha256 is not None:
         raise StartError(f"migration {file.name} was changed after it had been applied; write a new one instead")
-    async with connection.transaction():
-        await connection.execute(sql)
-        await connection.execute("INSERT INTO schema_migrations (name, sha256) VALUES ($1, $2)", file.name, sha256)
+    try:
+        async with connection.transaction():
+            await connection.execute(sql)
+            await connection.execute("INSERT INTO schema_migrations (name, sha256) VALUES ($1, $2)", file.name, sha256)
+    except asyncpg.PostgresError as error:
+        raise StartError(f"migration {file.name}: {error}") from error
     logger.info("applied migration %s", file.name)
