@@ -6,12 +6,18 @@ from typing import Any, cast
 
 from pydantic import Field, RedisDsn
 from redis import asyncio as redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ClusterDownError, ReadOnlyError, TryAgainError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from feedkit import telemetry
 from feedkit.config import Settings
 from feedkit.errors import Unavailable
+
+_AWAY = (RedisConnectionError, RedisTimeoutError, ReadOnlyError, ClusterDownError, TryAgainError)
+"""Errors of a server that is away, loading its data, failing over or being moved."""
 
 
 class RedisSettings(Settings):
@@ -33,8 +39,8 @@ class TracedRedis(redis.Redis):
         with telemetry.client_span(f"redis {command}", attributes):
             try:
                 return await cast("Any", super()).execute_command(*args, **options)
-            except (RedisConnectionError, RedisTimeoutError) as error:
-                raise Unavailable.of_dependency("redis", error) from error
+            except _AWAY as error:
+                raise Unavailable.of_dependency("redis") from error
 
     async def pipelined(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """Run several commands in one round trip, without MULTI. Answers in order; a command's own error is raised."""
@@ -45,8 +51,8 @@ class TracedRedis(redis.Redis):
                     for command in commands:
                         pipeline.execute_command(*command)
                     return await pipeline.execute()
-            except (RedisConnectionError, RedisTimeoutError) as error:
-                raise Unavailable.of_dependency("redis", error) from error
+            except _AWAY as error:
+                raise Unavailable.of_dependency("redis") from error
 
 
 @asynccontextmanager
@@ -56,6 +62,9 @@ async def connect(settings: RedisSettings) -> AsyncGenerator[TracedRedis]:
         str(settings.redis_url),
         socket_connect_timeout=settings.redis_timeout_seconds,
         socket_timeout=settings.redis_timeout_seconds,
+        # Once more, at once, on a new connection, because pooled ones die with a server that was restarted. The client's
+        # own default waits for seconds, and runs again what timed out: long after its caller has gone, and perhaps twice.
+        retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
     )
     async with client:
         yield client
