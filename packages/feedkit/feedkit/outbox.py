@@ -29,14 +29,14 @@ GRAPH_EVENTS = "feed.graph.events.v1"
 
 _INSERT = """
 INSERT INTO outbox (topic, key, type, payload, headers)
-SELECT $1, key, $2, payload, $3::jsonb FROM unnest($4::text[], $5::bytea[]) AS event (key, payload)
+SELECT $1, key, type, payload, $2::jsonb FROM unnest($3::text[], $4::text[], $5::bytea[]) AS event (key, type, payload)
 """
 
 
 async def append(connection: Connection, topic: str, events: Sequence[tuple[int, Message]]) -> None:
     """Append events, each with the id that keys it, in the transaction that `connection` has open.
 
-    All are of one message type and belong to the request being served, whose trace context goes with them.
+    They belong to the request being served, whose trace context goes with them.
     """
     if not events:
         return
@@ -45,8 +45,8 @@ async def append(connection: Connection, topic: str, events: Sequence[tuple[int,
     await connection.execute(
         _INSERT,
         topic,
-        events[0][1].DESCRIPTOR.full_name,
         json.dumps(headers),
         [str(key) for key, _ in events],
+        [event.DESCRIPTOR.full_name for _, event in events],
         [event.SerializeToString() for _, event in events],
     )
