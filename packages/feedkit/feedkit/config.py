@@ -30,7 +30,7 @@ class Environment(StrEnum):
 class Settings(BaseSettings):
     """What every process can be told."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", allow_inf_nan=False)
 
     env: Environment = Field(
         default=Environment.PRODUCTION,
