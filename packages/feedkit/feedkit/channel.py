@@ -80,7 +80,7 @@ class Channel(grpc.aio.Channel):
         return _unary(method, cast("Any", self._inner.unary_unary(method, *args, **options)), self._dependency)
 
     def unary_stream(self, method: str, *args: Any, **options: Any) -> Any:
-        """A multi-callable whose calls are asynchronous iterators."""
+        """A multi-callable whose calls are asynchronous iterators: `async for message in stub.Method(request)`."""
         return _stream(method, cast("Any", self._inner.unary_stream(method, *args, **options)), self._dependency)
 
     def stream_unary(self, method: str, *args: Any, **options: Any) -> Any:
@@ -134,15 +134,18 @@ def _stream(method: str, call: Callable[..., Any], dependency: str) -> Callable[
     name, attributes = method[1:], _attributes(method, dependency)
 
     async def invoke(request: Any, *, timeout: float = STREAM_SECONDS) -> AsyncIterator[Any]:
-        with telemetry.client_span(name, attributes):
-            metadata: dict[str, str] = {}
-            telemetry.inject(metadata)
+        # The span is not current while the consumer works on a message, or the consumer's own calls would be its children.
+        with telemetry.stream_span(name, attributes) as metadata:
             seconds = deadline.timeout_for_call(timeout)
+            stream = call(request, timeout=seconds, metadata=tuple(metadata.items()))
             try:
-                async for response in call(request, timeout=seconds, metadata=tuple(metadata.items())):
+                async for response in stream:
                     yield response
             except grpc.aio.AioRpcError as error:
                 raise status.from_rpc_error(error, dependency) from None
+            finally:
+                # A consumer that wants no more ends the call, which would otherwise go on until it is collected.
+                stream.cancel()
 
     return invoke
 

@@ -1,20 +1,22 @@
-"""What every RPC of every server goes through: trace, error mapping, deadline, request rules, in this order.
+"""What every RPC of every server goes through: trace, error mapping, load shedding, deadline, request rules.
 
-One interceptor does all four, and wraps each method once, not each call: an interceptor's own frames are a good part of
+One interceptor does it all, and wraps each method once, not each call: an interceptor's own frames are a good part of
 what a call costs in Python.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, NoReturn, TypeAlias, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, TypeAlias, cast
 
 import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
+from opentelemetry.trace import Span
 
 from feedkit import deadline, status, telemetry, validation
-from feedkit.errors import DeadlineExceeded, FeedError, Internal
+from feedkit.errors import DeadlineExceeded, FeedError, Internal, Overloaded
 
 logger = logging.getLogger(__name__)
 
@@ -23,19 +25,24 @@ Context: TypeAlias = Any
 # Quoted, because the class is generic for the type checker only.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 UnaryBehaviour: TypeAlias = Callable[[Message, Context], Awaitable[Message]]
-StreamBehaviour: TypeAlias = Callable[[Message, Context], AsyncIterator[Message]]
+StreamBehaviour: TypeAlias = Callable[[Message, Context], AsyncGenerator[Message]]
 
 INFRASTRUCTURE = ("/grpc.health.", "/grpc.reflection.")
-"""Services of gRPC itself, which are neither traced nor capped: watching health and reflection are open-ended."""
+"""Services of gRPC itself, which are neither traced nor capped nor shed: watching health and reflection are open-ended,
+and a busy process that refused to tell its health would be killed for being busy."""
+RETRY_AFTER_MS = 1000
+_OUR_FAULT = frozenset({"DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE"})
+"""Codes that make a server's span an error; the others are answers (OpenTelemetry's convention for gRPC)."""
 
 
 class ServerInterceptor(grpc.aio.ServerInterceptor):
     """Wraps every method of the product's own services."""
 
-    def __init__(self, *, unary_seconds: float, stream_seconds: float) -> None:
-        """The deadlines, in seconds, of calls that come with none or with a longer one."""
+    def __init__(self, *, unary_seconds: float, stream_seconds: float, concurrent_calls: int = 1000) -> None:
+        """The deadlines, in seconds, of calls that come with none or with a longer one; how many calls run at once."""
         self._unary_seconds = unary_seconds
         self._stream_seconds = stream_seconds
+        self._places = _Places(concurrent_calls)
         self._wrapped: dict[str, Handler] = {}
 
     async def intercept_service(
@@ -56,12 +63,79 @@ class ServerInterceptor(grpc.aio.ServerInterceptor):
     def _wrap(self, method: str, handler: Handler) -> Handler:
         deserialise = _tolerant(handler.request_deserializer)
         if handler.unary_unary:
-            unary = _serve_unary(method, cast("Any", handler.unary_unary), self._unary_seconds)
+            unary = self._serve_unary(method, cast("Any", handler.unary_unary))
             return grpc.unary_unary_rpc_method_handler(cast("Any", unary), deserialise, handler.response_serializer)
         if handler.unary_stream:
-            stream = _serve_stream(method, cast("Any", handler.unary_stream), self._stream_seconds)
-            return grpc.unary_stream_rpc_method_handler(cast("Any", stream), deserialise, handler.response_serializer)
+            stream = self._serve_stream(method, cast("Any", handler.unary_stream))
+            return grpc.unary_stream_rpc_method_handler(stream, deserialise, handler.response_serializer)
         raise NotImplementedError(f"{method}: client streams have no wrapper yet")
+
+    def _serve_unary(self, method: str, behaviour: UnaryBehaviour) -> UnaryBehaviour:
+        name, attributes, longest = method[1:], _attributes(method), self._unary_seconds
+
+        async def serve(request: Message, context: Context) -> Message:
+            parent = telemetry.extract(telemetry.carrier_of(context.invocation_metadata()))
+            with telemetry.server_span(name, parent, attributes) as span:
+                try:
+                    seconds = _seconds_left(context, longest)
+                    with self._places:
+                        validation.check(request)
+                        with deadline.within(seconds):
+                            async with asyncio.timeout(seconds):
+                                return await behaviour(request, context)
+                except BaseException as error:
+                    refusal = _refusal(method, error, span)
+            return await context.abort_with_status(refusal)
+
+        return serve
+
+    def _serve_stream(self, method: str, behaviour: StreamBehaviour) -> Any:
+        name, attributes, longest = method[1:], _attributes(method), self._stream_seconds
+
+        # A coroutine that writes, not a generator: when the caller goes away between two messages, a generator would be
+        # left to the garbage collector, which closes it in another context, long after.
+        async def serve(request: Message, context: Context) -> None:
+            parent = telemetry.extract(telemetry.carrier_of(context.invocation_metadata()))
+            with telemetry.server_span(name, parent, attributes) as span:
+                try:
+                    seconds = _seconds_left(context, longest)
+                    with self._places:
+                        validation.check(request)
+                        with deadline.within(seconds):
+                            messages = behaviour(request, context)
+                            async with asyncio.timeout(seconds), aclosing(messages):
+                                async for message in messages:
+                                    await _write(context, message)
+                    return
+                except BaseException as error:
+                    refusal = _refusal(method, error, span)
+            await context.abort_with_status(refusal)
+
+        return serve
+
+
+class _Places:
+    """Room for some calls at once; a plain class, because a generator's frame would cost each call a microsecond."""
+
+    def __init__(self, free: int) -> None:
+        self._free = free
+
+    def __enter__(self) -> None:
+        if self._free <= 0:
+            raise Overloaded("OVERLOADED", "too many calls at once", retry_after_ms=RETRY_AFTER_MS)
+        self._free -= 1
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._free += 1
+
+
+async def _write(context: Context, message: Message) -> None:
+    try:
+        await context.write(message)
+    except grpc.aio.InternalError:
+        # When the caller goes away while a message waits to be sent, sending fails a moment before the call is cancelled.
+        await asyncio.sleep(1)
+        raise
 
 
 def _tolerant(deserialise: Any) -> Any:
@@ -75,45 +149,9 @@ def _tolerant(deserialise: Any) -> Any:
     return tolerant
 
 
-def _serve_unary(method: str, behaviour: UnaryBehaviour, longest: float) -> UnaryBehaviour:
-    name, attributes = method[1:], _attributes(method)
-
-    async def serve(request: Message, context: Context) -> Message:
-        parent = telemetry.extract(telemetry.carrier_of(context.invocation_metadata()))
-        seconds = min(context.time_remaining() or longest, longest)
-        with telemetry.server_span(name, parent, attributes):
-            try:
-                validation.check(request)
-                with deadline.within(seconds):
-                    async with asyncio.timeout(seconds):
-                        return await behaviour(request, context)
-            except (asyncio.CancelledError, grpc.aio.AbortError):
-                raise
-            except Exception as error:
-                await _abort(context, method, error)
-
-    return serve
-
-
-def _serve_stream(method: str, behaviour: StreamBehaviour, longest: float) -> StreamBehaviour:
-    name, attributes = method[1:], _attributes(method)
-
-    async def serve(request: Message, context: Context) -> AsyncIterator[Message]:
-        parent = telemetry.extract(telemetry.carrier_of(context.invocation_metadata()))
-        seconds = min(context.time_remaining() or longest, longest)
-        with telemetry.server_span(name, parent, attributes):
-            try:
-                validation.check(request)
-                with deadline.within(seconds):
-                    async with asyncio.timeout(seconds):
-                        async for message in behaviour(request, context):
-                            yield message
-            except (asyncio.CancelledError, grpc.aio.AbortError):
-                raise
-            except Exception as error:
-                await _abort(context, method, error)
-
-    return serve
+def _seconds_left(context: Context, longest: float) -> float:
+    remaining: float | None = context.time_remaining()
+    return longest if remaining is None else min(remaining, longest)
 
 
 def _attributes(method: str) -> dict[str, str]:
@@ -121,14 +159,25 @@ def _attributes(method: str) -> dict[str, str]:
     return {"rpc.system": "grpc", "rpc.service": service, "rpc.method": rpc}
 
 
-async def _abort(context: Context, method: str, error: Exception) -> NoReturn:
-    if isinstance(error, TimeoutError):
+def _refusal(method: str, error: BaseException, span: Span) -> grpc.Status:
+    """The status to refuse a call with; what is no refusal is raised again."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise error
+        # Not this call was cancelled but something that it waited for. gRPC would take it for the former and send nothing.
+    elif isinstance(error, grpc.aio.AbortError) or not isinstance(error, Exception):
+        raise error
+    elif isinstance(error, TimeoutError):
         error = DeadlineExceeded()
     if not isinstance(error, FeedError):
-        logger.exception("unforeseen error in %s", method)
-        error = Internal(trace_id=telemetry.trace_id())
+        logger.error("unforeseen error in %s", method, exc_info=error)
     elif isinstance(error, Internal):
         logger.error("%s: %s", method, error, exc_info=error)
+    if isinstance(error, Internal) or not isinstance(error, FeedError):
+        telemetry.fail(span, error)
         error = Internal(trace_id=telemetry.trace_id())
-    await context.abort_with_status(status.to_status(error))
-    raise AssertionError("abort_with_status returned")
+    elif error.code.name in _OUR_FAULT:
+        telemetry.fail(span, error)
+    span.set_attribute("rpc.grpc.status_code", error.code.value)
+    return status.to_status(error)

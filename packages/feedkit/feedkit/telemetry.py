@@ -22,6 +22,8 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
+from feedkit.config import ConfigurationError
+
 logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 3.0
@@ -39,7 +41,10 @@ _propagator = TraceContextTextMapPropagator()
 
 @contextmanager
 def configured(process: str) -> Generator[None]:
-    """Make traces as the environment says, and flush them at the end, for a bounded time."""
+    """Make traces as the environment says, and flush them at the end, for a bounded time.
+
+    Raises ConfigurationError for `OTEL_*` settings that the exporter cannot use.
+    """
     exporter = _exporter()
     resource = Resource.create({SERVICE_NAME: os.environ.get("OTEL_SERVICE_NAME") or process})
     provider = TracerProvider(resource=resource, sampler=None if exporter else ALWAYS_OFF, shutdown_on_exit=False)
@@ -57,7 +62,10 @@ def _exporter() -> SpanExporter | None:
     if name not in _EXPORTERS:
         logger.warning("OTEL_TRACES_EXPORTER is not one of none, otlp, console; no traces", extra={"value": name})
     make = _EXPORTERS.get(name)
-    return make() if make else None
+    try:
+        return make() if make else None
+    except Exception as error:
+        raise ConfigurationError(f"OTEL_EXPORTER_OTLP_*: {error}") from error
 
 
 def _shut_down(provider: TracerProvider) -> None:
@@ -92,7 +100,7 @@ def server_span(name: str, parent: context.Context, attributes: Mapping[str, Att
     try:
         yield span
     except Exception as error:
-        _fail(span, error)
+        fail(span, error)
         raise
     finally:
         context.detach(token)
@@ -111,10 +119,30 @@ def client_span(name: str, attributes: Mapping[str, AttributeValue]) -> Generato
     try:
         yield span
     except Exception as error:
-        _fail(span, error)
+        fail(span, error)
         raise
     finally:
         context.detach(token)
+        span.end()
+
+
+@contextmanager
+def stream_span(name: str, attributes: Mapping[str, AttributeValue]) -> Generator[dict[str, str]]:
+    """The span of a call whose answer comes bit by bit. Gives the W3C headers to send; the span is never current."""
+    current = trace.get_current_span()
+    headers: dict[str, str] = {}
+    if not current.is_recording():
+        inject(headers)
+        yield headers
+        return
+    span = _tracer.start_span(name, None, SpanKind.CLIENT, attributes)
+    _propagator.inject(headers, trace.set_span_in_context(span))
+    try:
+        yield headers
+    except Exception as error:
+        fail(span, error)
+        raise
+    finally:
         span.end()
 
 
@@ -127,11 +155,12 @@ def record_client_span(
     now = time.time_ns()
     span = _tracer.start_span(name, None, SpanKind.CLIENT, attributes, start_time=now - int(seconds * 1e9))
     if error is not None:
-        _fail(span, error)
+        fail(span, error)
     span.end(now)
 
 
-def _fail(span: Span, error: BaseException) -> None:
+def fail(span: Span, error: BaseException) -> None:
+    """Mark a span as failed."""
     span.set_status(StatusCode.ERROR, f"{type(error).__name__}: {error}")
 
 
