@@ -7,7 +7,6 @@ service's name `live`, never looks at one: a database that is away must not get 
 
 import asyncio
 import logging
-import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -78,11 +77,30 @@ class Process:
         self.name = name
         self.settings = settings
         self.stopping = asyncio.Event()
+        self.address: str | None = None
+        """Where gRPC is served, once it is: `host:port` with the port that was got where port 0 was asked for."""
         self._resources = resources
+        self._opening: asyncio.Task[Any] | None = None
 
     async def enter(self, resource: AbstractAsyncContextManager[Resource]) -> Resource:
-        """Open a resource. Resources are closed in reverse order when the process ends."""
-        return await self._resources.enter_async_context(resource)
+        """Open a resource. Resources are closed in reverse order when the process ends.
+
+        A stop that is asked for meanwhile cancels this, so that a store that is away does not hold up the end.
+        """
+        self._opening = asyncio.current_task()
+        try:
+            if self.stopping.is_set():
+                raise asyncio.CancelledError
+            return await self._resources.enter_async_context(resource)
+        finally:
+            self._opening = None
+
+    def stop(self) -> None:
+        """Ask the process to stop, as SIGTERM does."""
+        if not self.stopping.is_set():
+            self.stopping.set()
+            if self._opening is not None:
+                self._opening.cancel()
 
     async def serve(
         self,
@@ -97,26 +115,56 @@ class Process:
         all must pass for the server to call itself SERVING.
         """
         server = _make_server(settings)
-        healthy = health.aio.HealthServicer()
+        healthy = _Health()
         names = ["", *services]
         await _set_health(healthy, names, _NOT_SERVING)
         await healthy.set(LIVENESS, _SERVING)
         health_grpc.add_HealthServicer_to_server(healthy, server)
         register(server)
         reflection.enable_server_reflection([*services, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
-        _bind(server, settings.grpc_listen)
+        address = _bind(server, settings.grpc_listen)
         await server.start()
-        logger.info("listening", extra={"address": settings.grpc_listen})
+        self.address = address
+        logger.info("listening", extra={"address": address})
         try:
             await watch_readiness(ready, self.stopping, lambda serving: _report(healthy, names, serving))
             await _set_health(healthy, names, _NOT_SERVING)
             await asyncio.sleep(settings.drain_seconds)
         finally:
+            healthy.end_watches()
             await server.stop(settings.grace_seconds)
 
     async def until_stopped(self) -> None:
         """Wait for SIGTERM or SIGINT."""
         await self.stopping.wait()
+
+
+class _Health(health.aio.HealthServicer):
+    """The health service, whose open-ended watches do not hold up the end of the process."""
+
+    def __init__(self) -> None:
+        health.aio.HealthServicer.__init__(self)
+        self._watches: set[asyncio.Task[Any]] = set()
+        self._ending = False
+
+    async def Watch(self, request: Any, context: Any) -> None:
+        """Tell a service's health whenever it changes."""
+        watch: asyncio.Task[Any] = asyncio.create_task(health.aio.HealthServicer.Watch(self, request, context))
+        self._watches.add(watch)
+        try:
+            await asyncio.wait([watch])
+        finally:
+            self._watches.discard(watch)
+            watch.cancel()
+        if self._ending:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+        await watch
+
+    def end_watches(self) -> None:
+        """End the watches."""
+        self._ending = True
+        for watch in self._watches:
+            watch.cancel()
 
 
 async def watch_readiness(
@@ -148,7 +196,8 @@ async def _first_problem(checks: Sequence[Check]) -> str | None:
     except TimeoutError:
         return "a dependency does not answer"
     except Exception as error:
-        return str(error) or type(error).__name__
+        why = f" ({error.__cause__})" if error.__cause__ else ""
+        return (str(error) or type(error).__name__) + why
     return None
 
 
@@ -163,12 +212,13 @@ async def _set_health(healthy: Any, names: Sequence[str], status: Any) -> None:
 
 def _make_server(settings: GrpcServerSettings) -> grpc.aio.Server:
     interceptor = ServerInterceptor(
-        unary_seconds=settings.grpc_unary_seconds, stream_seconds=settings.grpc_stream_seconds
+        unary_seconds=settings.grpc_unary_seconds,
+        stream_seconds=settings.grpc_stream_seconds,
+        concurrent_calls=settings.grpc_max_concurrent_calls,
     )
     age_ms = int(settings.grpc_max_connection_age_seconds * 1000)
     return grpc.aio.server(
         interceptors=[interceptor],
-        maximum_concurrent_rpcs=settings.grpc_max_concurrent_calls,
         options=[
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -181,13 +231,14 @@ def _make_server(settings: GrpcServerSettings) -> grpc.aio.Server:
     )
 
 
-def _bind(server: grpc.aio.Server, address: str) -> None:
+def _bind(server: grpc.aio.Server, address: str) -> str:
     try:
         port = server.add_insecure_port(address)
     except RuntimeError:
         port = 0
     if port == 0:
         raise StartError(f"cannot listen on {address}: the port is in use or the address is not ours")
+    return f"{address.rpartition(':')[0]}:{port}"
 
 
 @asynccontextmanager
@@ -197,8 +248,12 @@ async def running(name: str, settings: Settings) -> AsyncGenerator[Process]:
         process = Process(name, settings, resources)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, process.stopping.set)
-        yield process
+            loop.add_signal_handler(number, process.stop)
+        try:
+            yield process
+        except asyncio.CancelledError:
+            if not process.stopping.is_set():
+                raise
         logger.info("stopping")
 
 
@@ -217,7 +272,8 @@ def main(
     if len(arguments) > 1 or (arguments and arguments[0] not in commands):
         known = " | ".join(sorted(commands))
         sys.exit(_usage(name, known))
-    logs.configure(name, os.environ.get("FEED_LOG_LEVEL", "INFO").upper())
+    # The level is a setting, and settings may be wrong, which has to be logged already.
+    logs.configure(name, "INFO")
     try:
         settings = load(settings_class)
         logs.configure(name, settings.log_level)
