@@ -33,7 +33,9 @@ MakeCrowd = Callable[[int], Awaitable[tuple[int, list[int]]]]
 
 
 def settings_for(dsn: str, **more: Any) -> GraphSettings:
-    return GraphSettings.model_validate({"postgres_dsn": dsn, "postgres_acquire_seconds": 30.0, **more})
+    return GraphSettings.model_validate(
+        {"postgres_dsn": dsn, "postgres_acquire_seconds": 30.0, "postgres_statement_seconds": 30.0, **more}
+    )
 
 
 @pytest.fixture(scope="session")
