@@ -49,11 +49,14 @@ def imported(directory: Path) -> set[str]:
     return tops - set(sys.stdlib_module_names) - {package.name}
 
 
+# Where the metadata of installed distributions does not tell: namespaces that several share, and our own, which are
+# installed in place.
 OWNERS = {
     "google.protobuf": "protobuf",
     "google.rpc": "googleapis-common-protos",
     "grpc": "grpcio",
     "feed": "feed-protos",
+    "feedkit": "feed-kit",
 }
 
 

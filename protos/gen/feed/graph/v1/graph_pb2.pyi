@@ -113,7 +113,7 @@ class CreateUserRequest(_message.Message):
 
     NAME_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """The name: 1 to 100 characters, not blank, without control characters."""
+    """The name: 1 to 100 characters, at least one of them visible, none of them a control character."""
     def __init__(
         self,
         *,
