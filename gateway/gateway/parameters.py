@@ -52,7 +52,7 @@ def limit(request: Request) -> int:
     # The length decides first: a number of thousands of digits is not worth making.
     digits = text.lstrip("0")
     if _NUMBER.fullmatch(text) is None or not digits:
-        raise InvalidArgument.of_field("limit", f"must be a whole number from 1; more than {MAX_PAGE_SIZE} gives that")
+        raise InvalidArgument.of_field("limit", "must be a whole number of at least 1")
     return MAX_PAGE_SIZE if len(digits) > len(str(MAX_PAGE_SIZE)) else min(int(digits), MAX_PAGE_SIZE)
 
 
