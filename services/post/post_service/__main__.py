@@ -1,0 +1,60 @@
+"""`python -m post_service` serves; `python -m post_service migrate` applies migrations."""
+
+from datetime import timedelta
+from importlib.resources import files
+
+from feed.post.v1 import post_pb2, post_pb2_grpc
+from feedkit import postgres
+from feedkit.channel import connect
+from feedkit.server import Process, main
+
+from post_service import graph_client
+from post_service.authors import Authors
+from post_service.background import in_background
+from post_service.config import PostSettings
+from post_service.idempotency import purge
+from post_service.posts import Posts
+from post_service.rpc import PostServicer
+from post_service.store import ExpiredKeys, PostStore
+from post_service.worker_lease import Ids, Terms
+from post_service.worker_table import PostgresWorkerTable
+
+SERVICE = post_pb2.DESCRIPTOR.services_by_name["PostService"]
+
+
+async def run(process: Process, settings: PostSettings) -> None:
+    """Serve until stopped."""
+    database = await process.enter(postgres.database(settings))
+    # Leases and readiness have connections of their own: requests that wait for the others must not make them lapse.
+    upkeep = await process.enter(postgres.database(settings.model_copy(update={"postgres_pool_size": 2})))
+    channel = await process.enter(connect(settings.graph_target, graph_client.SERVICE, "graph"))
+    store = PostStore(
+        database,
+        key_lifetime=timedelta(hours=settings.idempotency_hours),
+        key_wait_seconds=settings.idempotency_wait_seconds,
+    )
+    terms = Terms(
+        lease_ms=int(settings.id_lease_seconds * 1000),
+        max_skew_ms=int(settings.id_clock_skew_seconds * 1000),
+        max_backward_ms=settings.id_backward_ms,
+    )
+    ids = Ids(PostgresWorkerTable(upkeep), terms)
+    authors = Authors(graph_client.GraphClient(channel).exists, settings.known_authors)
+    posts = Posts(store, ids, authors)
+    await process.enter(in_background(purge(ExpiredKeys(upkeep).remove, settings.idempotency_purge_seconds)))
+    await process.enter(ids.kept())
+    await process.serve(
+        settings,
+        lambda server: post_pb2_grpc.add_PostServiceServicer_to_server(PostServicer(posts), server),
+        [SERVICE.full_name],
+        ready=[upkeep.ping, ids.check],
+    )
+
+
+async def migrate(settings: PostSettings) -> None:
+    """Bring the database up to date."""
+    await postgres.migrate(settings, files("post_service") / "migrations")
+
+
+if __name__ == "__main__":
+    main("post", PostSettings, run, {"migrate": migrate})

@@ -1,0 +1,47 @@
+"""The settings of this service."""
+
+from feedkit.postgres import PostgresSettings
+from feedkit.server import GrpcServerSettings
+from pydantic import Field
+
+
+class PostSettings(GrpcServerSettings, PostgresSettings):
+    """What the service post can be told."""
+
+    graph_target: str = Field(
+        min_length=1, description="The gRPC name of the service graph, such as `dns:///graph:50051`."
+    )
+    known_authors: int = Field(
+        default=100_000,
+        gt=0,
+        description="How many authors a process remembers to exist (about 100 bytes each). It goes on creating posts for "
+        "these while graph is away.",
+    )
+    idempotency_hours: float = Field(default=24.0, gt=0, description="How long an idempotency key is remembered.")
+    idempotency_wait_seconds: float = Field(
+        default=4.0,
+        gt=0,
+        description="The longest that a retry waits for the first request with its idempotency key to end. Less than "
+        "`FEED_POSTGRES_STATEMENT_SECONDS`; a shorter deadline shortens it.",
+    )
+    idempotency_purge_seconds: float = Field(
+        default=60.0, gt=0, description="How often expired idempotency keys are removed."
+    )
+    id_lease_seconds: float = Field(
+        default=15.0,
+        ge=1,
+        description="How long a worker number is leased. It is renewed after a third of this; a process that was killed "
+        "keeps its number from others for this long.",
+    )
+    id_clock_skew_seconds: float = Field(
+        default=5.0,
+        gt=0,
+        description="How far the clock may differ from the database's. Beyond it the process makes no ids and is not "
+        "ready.",
+    )
+    id_backward_ms: int = Field(
+        default=100,
+        ge=0,
+        description="The largest backward step of the clock that is waited out. After a larger one the process makes no "
+        "ids and is not ready until the clock has caught up.",
+    )

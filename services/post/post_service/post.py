@@ -1,0 +1,56 @@
+"""What a post is, before and after it has an id."""
+
+import unicodedata
+from typing import NamedTuple
+
+from feedkit import cursor
+from feedkit.errors import InvalidArgument
+
+
+class Medium(NamedTuple):
+    """A reference to a picture, a film or a sound that is kept elsewhere."""
+
+    url: str
+    type: str
+    width: int
+    """Pixels; 0 if not known, as is the height."""
+    height: int
+    alt_text: str
+
+
+class Post(NamedTuple):
+    """What an author wrote."""
+
+    id: int
+    author_id: int
+    content: str
+    media: tuple[Medium, ...]
+    edited_at_ms: int
+    """Unix milliseconds; 0 if never."""
+
+    @property
+    def created_at_ms(self) -> int:
+        """When it was written, in Unix milliseconds."""
+        return cursor.created_at_ms(self.id)
+
+
+class Draft(NamedTuple):
+    """What somebody wants to post."""
+
+    author_id: int
+    content: str
+    media: tuple[Medium, ...]
+
+    def check(self) -> None:
+        """Raise InvalidArgument where there is nothing to see."""
+        if not self.media and not any(map(_is_visible, self.content)):
+            raise InvalidArgument.of_field("content", "must not be blank unless there are media")
+
+    def as_post(self, post_id: int) -> Post:
+        """The post as first written."""
+        return Post(post_id, self.author_id, self.content, self.media, edited_at_ms=0)
+
+
+def _is_visible(character: str) -> bool:
+    # Besides blanks, control and format characters leave nothing on a page: zero-width spaces, joiners, marks of direction.
+    return not character.isspace() and unicodedata.category(character) not in ("Cc", "Cf")

@@ -1,0 +1,161 @@
+"""Writing posts and reading them back."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple, Protocol
+
+from feedkit.cursor import MAX_ID, Position, clamp_page_size
+from feedkit.errors import PermissionDenied, post_not_found
+
+from post_service.authors import Authors
+from post_service.idempotency import Earlier, Key, check_same
+from post_service.post import Draft, Post
+
+
+class Created(NamedTuple):
+    """A post that was asked for, and whether it had been written before."""
+
+    post: Post
+    replayed: bool
+
+
+class Page(NamedTuple):
+    """Post ids, newest first, and the cursor of what follows; empty at the end, and only there."""
+
+    post_ids: list[int]
+    next_page_token: str
+
+
+class Recent(NamedTuple):
+    """Post ids, newest first, the author of each, and the id down to which they are all there are; 0 = to the beginning."""
+
+    post_ids: list[int]
+    author_ids: list[int]
+    complete_to_post_id: int
+
+
+class Owner(NamedTuple):
+    """Whose post it is, and whether it still stands."""
+
+    author_id: int
+    deleted: bool
+
+
+class Ids(Protocol):
+    """Where ids come from."""
+
+    async def next_id(self) -> int:
+        """An id that nobody else has. Raises Unavailable (IDS_UNAVAILABLE)."""
+        ...
+
+
+class Writing(Protocol):
+    """One transaction: all of it happens, its events included, or nothing."""
+
+    async def claim(self, key: Key) -> Earlier | None:
+        """Take an idempotency key, or tell what it stands for, having waited for whoever is using it just now.
+
+        Raises Aborted (IDEMPOTENCY_KEY_IN_FLIGHT) where that takes too long.
+        """
+        ...
+
+    async def add(self, post: Post, key: Key | None) -> None:
+        """Write a post, for which the key stands from now on."""
+        ...
+
+    async def owner(self, post_id: int) -> Owner | None:
+        """Whose post it is, which nobody else changes until the end of the transaction; None if there never was one."""
+        ...
+
+    async def delete(self, post_id: int, author_id: int) -> None:
+        """Delete a post that stands."""
+        ...
+
+
+class Store(Protocol):
+    """Where posts are kept."""
+
+    def writing(self) -> AbstractAsyncContextManager[Writing]:
+        """A transaction, committed at the end of the block."""
+        ...
+
+    async def read(self, post_ids: Sequence[int]) -> dict[int, Post]:
+        """Those of the posts that stand, by id."""
+        ...
+
+    async def ids_of_author(self, author_id: int, before_id: int, limit: int) -> list[int]:
+        """The newest posts of an author with ids below a bound."""
+        ...
+
+    async def recent(self, author_ids: Sequence[int], before_id: int, limit: int) -> list[tuple[int, int]]:
+        """The newest posts of some distinct authors with ids below a bound: post id and author id."""
+        ...
+
+
+class Posts:
+    """What the service does."""
+
+    def __init__(self, store: Store, ids: Ids, authors: Authors) -> None:
+        self._store = store
+        self._ids = ids
+        self._authors = authors
+
+    async def create(self, draft: Draft, idempotency_key: str) -> Created:
+        """Write a post, or find the one for which the key (empty: none) stands.
+
+        Raises InvalidArgument, NotFound (the author), FailedPrecondition (the key was used for something else), Aborted (it
+        is in use just now), Unavailable.
+        """
+        draft.check()
+        await self._authors.require(draft.author_id)
+        key = Key.of(draft, idempotency_key) if idempotency_key else None
+        async with self._store.writing() as writing:
+            if key and (earlier := await writing.claim(key)):
+                check_same(key, earlier)
+                # As it was first written, whatever became of it since: the request is the same, so it has all of it.
+                return Created(draft.as_post(earlier.post_id), replayed=True)
+            # Not before the key is ours: a retry must find its post even where no ids can be made.
+            post = draft.as_post(await self._ids.next_id())
+            await writing.add(post, key)
+        return Created(post, replayed=False)
+
+    async def get(self, post_id: int) -> Post:
+        """One post. Raises NotFound, also for a deleted one."""
+        found = await self._store.read([post_id])
+        if post_id not in found:
+            raise post_not_found(post_id)
+        return found[post_id]
+
+    async def batch(self, post_ids: Sequence[int]) -> list[Post]:
+        """Those of the posts that stand, each once, in the order asked for."""
+        found = await self._store.read(post_ids)
+        return [found[post_id] for post_id in dict.fromkeys(post_ids) if post_id in found]
+
+    async def of_author(self, author_id: int, page_size: int, page_token: str) -> Page:
+        """A page of an author's posts. Raises InvalidArgument for a token that is no cursor."""
+        size = clamp_page_size(page_size)
+        position = Position.parse(page_token)
+        found = await self._store.ids_of_author(author_id, position.id_bound if position else MAX_ID, size + 1)
+        page = found[:size]
+        return Page(page, str(Position.of(page[-1])) if len(found) > size else "")
+
+    async def recent(self, author_ids: Sequence[int], before_post_id: int, limit: int) -> Recent:
+        """The newest posts of many authors below an id (0 = from the newest)."""
+        authors = list(dict.fromkeys(author_ids))
+        found = await self._store.recent(authors, before_post_id or MAX_ID, limit) if authors else []
+        complete_to = found[-1][0] if len(found) == limit else 0
+        return Recent([post_id for post_id, _ in found], [author_id for _, author_id in found], complete_to)
+
+    async def delete(self, actor_id: int, post_id: int) -> None:
+        """Delete one's own post, or find it deleted.
+
+        Raises NotFound, also for another's that is deleted already; PermissionDenied for another's.
+        """
+        async with self._store.writing() as writing:
+            owner = await writing.owner(post_id)
+            if owner is None or (owner.deleted and owner.author_id != actor_id):
+                raise post_not_found(post_id)
+            if owner.author_id != actor_id:
+                raise PermissionDenied("NOT_THE_AUTHOR", "only its author may delete a post", post_id=post_id)
+            if not owner.deleted:
+                await writing.delete(post_id, owner.author_id)

@@ -1,0 +1,63 @@
+"""feed.post.v1.PostService: protobuf to domain and back."""
+
+from feed.post.v1 import post_pb2, post_pb2_grpc
+
+from post_service.post import Draft, Medium, Post
+from post_service.posts import Posts
+
+
+class PostServicer(post_pb2_grpc.PostServiceServicer):
+    """Serves `Posts`."""
+
+    def __init__(self, posts: Posts) -> None:
+        self._posts = posts
+
+    async def CreatePost(self, request: post_pb2.CreatePostRequest, context: object) -> post_pb2.CreatePostResponse:
+        media = tuple(Medium(m.url, m.type, m.width, m.height, m.alt_text) for m in request.media)
+        draft = Draft(request.author_id, request.content, media)
+        created = await self._posts.create(draft, request.idempotency_key)
+        return post_pb2.CreatePostResponse(post=_post(created.post), replayed=created.replayed)
+
+    async def GetPost(self, request: post_pb2.GetPostRequest, context: object) -> post_pb2.GetPostResponse:
+        return post_pb2.GetPostResponse(post=_post(await self._posts.get(request.post_id)))
+
+    async def BatchGetPosts(
+        self, request: post_pb2.BatchGetPostsRequest, context: object
+    ) -> post_pb2.BatchGetPostsResponse:
+        posts = await self._posts.batch(request.post_ids)
+        return post_pb2.BatchGetPostsResponse(posts=map(_post, posts))
+
+    async def ListAuthorPostIds(
+        self, request: post_pb2.ListAuthorPostIdsRequest, context: object
+    ) -> post_pb2.ListAuthorPostIdsResponse:
+        page = await self._posts.of_author(request.author_id, request.page_size, request.page_token)
+        return post_pb2.ListAuthorPostIdsResponse(post_ids=page.post_ids, next_page_token=page.next_page_token)
+
+    async def ListRecentByAuthors(
+        self, request: post_pb2.ListRecentByAuthorsRequest, context: object
+    ) -> post_pb2.ListRecentByAuthorsResponse:
+        recent = await self._posts.recent(request.author_ids, request.before_post_id, request.limit)
+        return post_pb2.ListRecentByAuthorsResponse(
+            post_ids=recent.post_ids,
+            author_ids=recent.author_ids,
+            complete_to_post_id=recent.complete_to_post_id,
+        )
+
+    async def DeletePost(self, request: post_pb2.DeletePostRequest, context: object) -> post_pb2.DeletePostResponse:
+        await self._posts.delete(request.actor_id, request.post_id)
+        return post_pb2.DeletePostResponse()
+
+
+def _post(post: Post) -> post_pb2.Post:
+    media = [
+        post_pb2.MediaReference(url=m.url, type=m.type, width=m.width, height=m.height, alt_text=m.alt_text)
+        for m in post.media
+    ]
+    return post_pb2.Post(
+        id=post.id,
+        author_id=post.author_id,
+        content=post.content,
+        media=media,
+        created_at_ms=post.created_at_ms,
+        edited_at_ms=post.edited_at_ms,
+    )
