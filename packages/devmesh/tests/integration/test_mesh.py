@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +19,7 @@ from devmesh.processes import Process
 
 pytestmark = pytest.mark.integration
 
-TOYS = str(Path(__file__).parent.parent / "toys")
+TOYS = os.pathsep.join([str(Path(__file__).parent.parent / "toys"), *filter(None, sys.path)])
 POST = Process("post", "toy_service", "grpc", 50051, database="post", migrates=True)
 GRAPH = Process("graph", "toy_service", "grpc", 50052, database="graph", migrates=True)
 TIMELINE = Process("timeline", "toy_service", "grpc", 50054)
