@@ -1,0 +1,102 @@
+"""The services that a home timeline is made by, as real processes."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from devmesh.mesh import Mesh
+from devmesh.processes import PROCESSES
+from feed.graph.v1 import graph_pb2, graph_pb2_grpc
+from feed.post.v1 import post_pb2, post_pb2_grpc
+from feed.timeline.v1 import timeline_pb2, timeline_pb2_grpc
+from feedkit.channel import connect
+
+if TYPE_CHECKING:
+    from feed.graph.v1.graph_pb2_grpc import GraphServiceAsyncStub
+    from feed.post.v1.post_pb2_grpc import PostServiceAsyncStub
+    from feed.timeline.v1.timeline_pb2_grpc import TimelineServiceAsyncStub
+
+NEEDED = ("post", "graph", "hydrate", "timeline")
+MOST_REQUESTS = 100
+
+
+@pytest.fixture(scope="session")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    """Whoever stops one of its processes starts it again."""
+    processes = [process for process in PROCESSES if process.name in NEEDED]
+    settings = {"FEED_DRAIN_SECONDS": "0"}
+    with Mesh(settings, directory=tmp_path_factory.mktemp("mesh"), processes=processes) as mesh:
+        yield mesh
+
+
+class Services:
+    """Clients of the services; failures are domain errors."""
+
+    def __init__(
+        self, graph: "GraphServiceAsyncStub", post: "PostServiceAsyncStub", timeline: "TimelineServiceAsyncStub"
+    ) -> None:
+        self._graph = graph
+        self._post = post
+        self._timeline = timeline
+
+    async def user(self, name: str = "Ann") -> int:
+        """The id of a new user."""
+        return (await self._graph.CreateUser(graph_pb2.CreateUserRequest(name=name))).user.id
+
+    async def follow(self, actor_id: int, followee_id: int) -> None:
+        """Make one user follow another."""
+        await self._graph.Follow(graph_pb2.FollowRequest(actor_id=actor_id, followee_id=followee_id))
+
+    async def unfollow(self, actor_id: int, followee_id: int) -> None:
+        """Make one user follow another no longer."""
+        await self._graph.Unfollow(graph_pb2.UnfollowRequest(actor_id=actor_id, followee_id=followee_id))
+
+    async def posted(self, author_id: int, content: str = "hello") -> int:
+        """The id of a new post."""
+        request = post_pb2.CreatePostRequest(author_id=author_id, content=content)
+        return (await self._post.CreatePost(request)).post.id
+
+    async def delete(self, actor_id: int, post_id: int) -> None:
+        """Delete a post as its author."""
+        await self._post.DeletePost(post_pb2.DeletePostRequest(actor_id=actor_id, post_id=post_id))
+
+    async def page(
+        self, viewer_id: int, *, seconds: float = 5.0, **request: Any
+    ) -> timeline_pb2.GetHomeTimelineResponse:
+        """A page; `request` are further fields."""
+        message = timeline_pb2.GetHomeTimelineRequest(viewer_id=viewer_id, **request)
+        return await self._timeline.GetHomeTimeline(message, timeout=seconds)
+
+    async def walk(self, viewer_id: int, page_size: int = 0, page_token: str = "") -> list[list[int]]:
+        """The ids of every page from a position to the end."""
+        pages: list[list[int]] = []
+        tokens = {page_token}
+        for _ in range(MOST_REQUESTS):
+            page = await self.page(viewer_id, page_size=page_size, page_token=page_token)
+            pages.append([shown.post.id for shown in page.posts])
+            page_token = page.next_page_token
+            if not page_token:
+                return pages
+            assert page_token not in tokens, "a token that came before"
+            tokens.add(page_token)
+        raise AssertionError(f"no end after {MOST_REQUESTS} pages")
+
+
+@pytest.fixture
+async def services(mesh: Mesh) -> AsyncIterator[Services]:
+    """Clients of the running services."""
+    addresses = mesh.addresses.grpc
+    graph = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
+    post = post_pb2.DESCRIPTOR.services_by_name["PostService"]
+    timeline = timeline_pb2.DESCRIPTOR.services_by_name["TimelineService"]
+    async with AsyncExitStack() as channels:
+        yield Services(
+            graph_pb2_grpc.GraphServiceStub(
+                await channels.enter_async_context(connect(addresses["graph"], graph, "graph"))
+            ),
+            post_pb2_grpc.PostServiceStub(await channels.enter_async_context(connect(addresses["post"], post, "post"))),
+            timeline_pb2_grpc.TimelineServiceStub(
+                await channels.enter_async_context(connect(addresses["timeline"], timeline, "timeline"))
+            ),
+        )
