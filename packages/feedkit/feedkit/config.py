@@ -7,12 +7,24 @@ one name, one type and one description; `docs/configuration.md` is generated fro
 from enum import StrEnum
 from typing import Annotated, TypeVar
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "FEED_"
 
-Listen = Annotated[str, StringConstraints(pattern=r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$")]
+
+def _has_a_port_that_exists(address: str) -> str:
+    # Systems take a larger number modulo 65536, so that the process would listen where nobody looks.
+    if int(address.rpartition(":")[2]) > 65535:
+        raise ValueError("the port is greater than 65535")
+    return address
+
+
+Listen = Annotated[
+    str,
+    StringConstraints(pattern=r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$"),
+    AfterValidator(_has_a_port_that_exists),
+]
 """`host:port`; an IPv6 host stands in brackets."""
 
 

@@ -8,6 +8,7 @@ service's name `live`, never looks at one: a database that is away must not get 
 import asyncio
 import logging
 import signal
+import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -232,13 +233,21 @@ def _make_server(settings: GrpcServerSettings) -> grpc.aio.Server:
 
 
 def _bind(server: grpc.aio.Server, address: str) -> str:
+    host, _, port = address.rpartition(":")
     try:
-        port = server.add_insecure_port(address)
-    except RuntimeError:
-        port = 0
-    if port == 0:
-        raise StartError(f"cannot listen on {address}: the port is in use or the address is not ours")
-    return f"{address.rpartition(':')[0]}:{port}"
+        # Tried first, because gRPC does not tell why it cannot, and writes lines of its own to the log.
+        _try_to_bind(host.strip("[]"), int(port))
+        return f"{host}:{server.add_insecure_port(address)}"
+    except (OSError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise StartError(f"cannot listen on {address}: {why}") from error
+
+
+def _try_to_bind(host: str, port: int) -> None:
+    [(family, kind, protocol, _, where), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(where)
 
 
 @asynccontextmanager
