@@ -1,0 +1,244 @@
+"""One request is one trace through every process, and costs nothing where it is not recorded."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+import grpc.aio
+import pytest
+from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
+from feedkit import channel, telemetry
+from feedkit.errors import FeedError, Internal, NotFound, Unavailable, user_not_found
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+SERVICE = hydrate_pb2.DESCRIPTOR.services_by_name["HydrateService"]
+METHOD = "feed.hydrate.v1.HydrateService/HydratePosts"
+REQUEST = hydrate_pb2.HydratePostsRequest()
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+Response = hydrate_pb2.HydratePostsResponse
+Serve = Callable[..., Awaitable[str]]
+
+
+async def answer(request: object) -> Response:
+    return Response()
+
+
+async def call(target: str, parent: dict[str, str]) -> None:
+    """Call as a process that serves a request with these headers."""
+    async with channel.connect(target, SERVICE, "hydrate") as connection:
+        with telemetry.server_span("root", telemetry.extract(parent), {}):
+            await hydrate_pb2_grpc.HydrateServiceStub(connection).HydratePosts(REQUEST)
+
+
+def sampled(flags: str = "01") -> dict[str, str]:
+    return {"traceparent": f"00-{TRACE}-{PARENT}-{flags}", "tracestate": "vendor=value"}
+
+
+def chain(spans: Sequence[ReadableSpan]) -> list[ReadableSpan]:
+    """The spans from the outermost, each the only child of the one before."""
+    by_parent = {f"{span.parent.span_id:016x}" if span.parent else "": span for span in spans}
+    assert len(by_parent) == len(spans)
+    found: list[ReadableSpan] = []
+    at = PARENT if PARENT in by_parent else ""
+    while at in by_parent:
+        found.append(by_parent[at])
+        assert found[-1].context
+        at = f"{found[-1].context.span_id:016x}"
+    assert len(found) == len(spans)
+    return found
+
+
+async def test_every_hop_is_a_child_of_the_one_before(serve_hydrate: Serve, spans: InMemorySpanExporter) -> None:
+    async with channel.connect(await serve_hydrate(answer), SERVICE, "last") as last:
+
+        async def relay(request: hydrate_pb2.HydratePostsRequest) -> Response:
+            return await hydrate_pb2_grpc.HydrateServiceStub(last).HydratePosts(request)
+
+        await call(await serve_hydrate(relay), sampled())
+    path = chain(spans.get_finished_spans())
+    assert [(span.kind, span.name) for span in path] == [
+        (SpanKind.SERVER, "root"),
+        *[(SpanKind.CLIENT, METHOD), (SpanKind.SERVER, METHOD)] * 2,
+    ]
+    assert {f"{span.context.trace_id:032x}" for span in path if span.context} == {TRACE}
+
+
+async def test_a_child_lies_within_its_parent(serve_hydrate: Serve, spans: InMemorySpanExporter) -> None:
+    await call(await serve_hydrate(answer), sampled())
+    path = chain(spans.get_finished_spans())
+    starts, ends = [span.start_time or 0 for span in path], [span.end_time or 0 for span in path]
+    assert starts == sorted(starts)
+    assert ends == sorted(ends, reverse=True)
+
+
+async def test_spans_say_what_was_called(serve_hydrate: Serve, spans: InMemorySpanExporter) -> None:
+    await call(await serve_hydrate(answer), sampled())
+    _, client, server = chain(spans.get_finished_spans())
+    expected = {"rpc.system": "grpc", "rpc.service": SERVICE.full_name, "rpc.method": "HydratePosts"}
+    assert dict(server.attributes or {}) == expected
+    assert dict(client.attributes or {}) == {**expected, "peer.service": "hydrate"}
+
+
+MALFORMED = [
+    "",
+    "nonsense",
+    f"00-{TRACE}-{PARENT}",
+    f"00-{'0' * 32}-{PARENT}-01",
+    f"00-{TRACE}-{'0' * 16}-01",
+    f"ff-{TRACE}-{PARENT}-01",
+    f"00-{TRACE.upper()}-{PARENT}-01",
+    f"00-{TRACE[:-1]}g-{PARENT}-01",
+    f"00-{TRACE}-{PARENT}-01-more",
+    "00-" + "١" * 32 + f"-{PARENT}-01",
+    "00-" * 10_000,
+]
+
+
+@pytest.mark.parametrize("header", MALFORMED, ids=lambda header: ascii(header)[:40])
+def test_a_malformed_parent_starts_a_new_trace(header: str, spans: InMemorySpanExporter) -> None:
+    with telemetry.server_span("request", telemetry.extract({"traceparent": header}), {}):
+        assert int(telemetry.trace_id(), 16)
+    [span] = spans.get_finished_spans()
+    assert span.parent is None
+    assert telemetry.trace_id() == "0" * 32
+
+
+@pytest.mark.parametrize("state", ["", "=", "a=b,a=b", "nonsense", "\x00", "a" * 10_000])
+def test_a_malformed_state_does_not_break_the_trace(state: str, spans: InMemorySpanExporter) -> None:
+    headers = {**sampled(), "tracestate": state}
+    with telemetry.server_span("request", telemetry.extract(headers), {}):
+        assert telemetry.trace_id() == TRACE
+    assert len(spans.get_finished_spans()) == 1
+
+
+async def test_a_malformed_header_is_no_error_of_the_call(serve_hydrate: Serve) -> None:
+    async with grpc.aio.insecure_channel(await serve_hydrate(answer)) as connection:
+        stub: Any = hydrate_pb2_grpc.HydrateServiceStub(connection)
+        headers = (("traceparent", "nonsense"), ("traceparent", "00"), ("tracestate", "===="))
+        assert await stub.HydratePosts(REQUEST, metadata=headers) == Response()
+
+
+async def test_what_the_caller_did_not_sample_is_not_recorded_but_passed_on(
+    serve_hydrate: Serve, spans: InMemorySpanExporter
+) -> None:
+    seen: list[tuple[str, bool]] = []
+
+    async def look(request: object) -> Response:
+        headers: dict[str, str] = {}
+        telemetry.inject(headers)
+        seen.append((headers["traceparent"].split("-")[1], telemetry.is_recording()))
+        return Response()
+
+    await call(await serve_hydrate(look), sampled("00"))
+    assert seen == [(TRACE, False)]
+    assert spans.get_finished_spans() == ()
+
+
+# --- what the environment says ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags", "recorded"),
+    [
+        ({}, "01", 1),
+        ({}, "00", 0),
+        ({}, None, 1),
+        ({"OTEL_TRACES_SAMPLER": "parentbased_always_on"}, None, 1),
+        ({"OTEL_TRACES_SAMPLER": "parentbased_always_on"}, "00", 0),
+        ({"OTEL_TRACES_SAMPLER": "always_on"}, "00", 1),
+        ({"OTEL_TRACES_SAMPLER": "always_off"}, "01", 0),
+        ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0"}, "01", 0),
+        ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "1"}, None, 1),
+        ({"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0"}, None, 0),
+        ({"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0"}, "01", 1),
+        ({"OTEL_SDK_DISABLED": "true"}, "01", 0),
+        ({"OTEL_SDK_DISABLED": "true"}, None, 0),
+        ({"OTEL_TRACES_EXPORTER": "none"}, "01", 0),
+        ({"OTEL_TRACES_EXPORTER": "carrier-pigeon"}, "01", 0),
+        ({"OTEL_TRACES_EXPORTER": " OTLP "}, "01", 1),
+    ],
+    ids=str,
+)
+def test_the_standard_settings_decide_what_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], flags: str | None, recorded: int
+) -> None:
+    exporter = InMemorySpanExporter()
+    exporters = {"": None, "none": None, "otlp": lambda: exporter}
+    monkeypatch.setattr(telemetry, "_EXPORTERS", exporters)
+
+    def install(provider: TracerProvider) -> None:  # the API lets a process set one only
+        monkeypatch.setattr(telemetry, "_tracer", provider.get_tracer("feedkit"))
+
+    monkeypatch.setattr(trace, "set_tracer_provider", install)
+    for name, value in {"OTEL_TRACES_EXPORTER": "otlp", **settings}.items():
+        monkeypatch.setenv(name, value)
+    with telemetry.configured("test"):
+        parent = telemetry.extract(sampled(flags) if flags else {})
+        with telemetry.server_span("request", parent, {}):
+            headers: dict[str, str] = {}
+            telemetry.inject(headers)
+            assert flags is None or headers["traceparent"].split("-")[1] == TRACE
+    assert len(exporter.get_finished_spans()) == recorded
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def failing(error: Exception) -> Callable[[object], Awaitable[Response]]:
+    async def fail(request: object) -> Response:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (user_not_found(17, "viewer_id"), StatusCode.UNSET, None),
+        (Unavailable.of_dependency("postgres"), StatusCode.ERROR, "Unavailable: postgres: cannot be reached"),
+        (ZeroDivisionError("by zero"), StatusCode.ERROR, "ZeroDivisionError: by zero"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+async def test_a_server_span_is_an_error_where_the_fault_is_ours(
+    serve_hydrate: Serve, spans: InMemorySpanExporter, error: Exception, status: StatusCode, said: str | None
+) -> None:
+    async with grpc.aio.insecure_channel(await serve_hydrate(failing(error))) as connection:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await cast("Any", connection).unary_unary(f"/{METHOD}")(b"")
+    [server] = spans.get_finished_spans()
+    assert (server.status.status_code, server.status.description) == (status, said)
+    assert dict(server.attributes or {})["rpc.grpc.status_code"] == refused.value.code().value[0]
+
+
+@pytest.mark.parametrize(("error", "expected"), [(user_not_found(17, "viewer_id"), NotFound), (ValueError(), Internal)])
+async def test_a_client_span_is_an_error_where_the_call_failed(
+    serve_hydrate: Serve, spans: InMemorySpanExporter, error: Exception, expected: type[FeedError]
+) -> None:
+    with pytest.raises(expected):
+        await call(await serve_hydrate(failing(error)), sampled())
+    [client] = [span for span in spans.get_finished_spans() if span.kind is SpanKind.CLIENT]
+    assert client.status.status_code is StatusCode.ERROR
+
+
+def test_without_a_recorded_request_a_call_makes_no_span(spans: InMemorySpanExporter) -> None:
+    with telemetry.client_span("call", {}):
+        pass
+    with telemetry.stream_span("stream", {}) as headers:
+        assert headers == {}
+    telemetry.record_client_span("query", 0.1, {})
+    assert spans.get_finished_spans() == ()
+
+
+def test_after_a_request_nothing_of_it_is_current(spans: InMemorySpanExporter) -> None:
+    with pytest.raises(ZeroDivisionError), telemetry.server_span("request", telemetry.extract(sampled()), {}):
+        raise ZeroDivisionError
+    assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+def test_only_the_headers_of_the_trace_are_taken_from_metadata() -> None:
+    metadata = (("traceparent", "a"), ("tracestate", "b"), ("x-user-id", "17"), ("traceparent-bin", b"c"))
+    assert telemetry.carrier_of(metadata) == {"traceparent": "a", "tracestate": "b"}
+    assert telemetry.carrier_of(None) == {}
