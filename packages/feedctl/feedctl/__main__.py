@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 import click
+import grpc
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from feedctl.call import CallError, Reflection
 from feedctl.status import status as ask_status
 from feedctl.targets import STATE_FILE, Targets, TargetsError
 from feedctl.verify import Verdict, verify
@@ -75,6 +77,31 @@ def verify_command(targets: Targets, sample: int, limits: tuple[int, ...], seed:
     posts = sum(verdict.posts for verdict in verdicts)
     console.print(f"{len(verdicts)} walks, {posts} posts: {len(verdicts) - len(wrong)} equal, {len(wrong)} different")
     sys.exit(bool(wrong))
+
+
+@main.command()
+@click.argument("service")
+@click.argument("method", required=False)
+@click.argument("request", default="{}")
+@click.pass_obj
+def call(targets: Targets, service: str, method: str | None, request: str) -> None:
+    """Call METHOD of SERVICE with a JSON REQUEST, by reflection; without METHOD, list what there is.
+
+    For example: feedctl call graph GetUser '{"userId": "1"}'
+    """
+    if service not in targets.grpc:
+        raise click.ClickException(f"no address of {service!r}; there are {', '.join(targets.grpc)}")
+    try:
+        with grpc.insecure_channel(targets.grpc[service]) as channel:
+            reflection = Reflection(channel, service)
+            if method is None:
+                for known in reflection.methods():
+                    click.echo(f"{known.name}({known.request}) -> {known.response}")
+            else:
+                for answer in reflection.call(method, request):
+                    click.echo(answer)
+    except CallError as error:
+        raise click.ClickException(str(error)) from error
 
 
 async def _verify(targets: Targets, sample: int, limits: tuple[int, ...], seed: int) -> list[Verdict]:
