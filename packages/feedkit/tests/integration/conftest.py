@@ -1,0 +1,119 @@
+"""Real servers for the session, and a relay that slows, cuts and counts what goes to one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from devmesh.backends.postgres import Postgres
+from devmesh.backends.valkey import Valkey
+from feedkit import postgres, redis
+from feedkit.postgres import Database, PostgresSettings
+from feedkit.redis import RedisSettings, TracedRedis
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Postgres]:
+    """PostgreSQL with a database `test`."""
+    with Postgres(databases=["test"]) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def dsn(server: Postgres) -> str:
+    """The address of the database `test`."""
+    return server.dsn("test")
+
+
+@pytest.fixture
+async def open_database(dsn: str) -> AsyncIterator[Callable[..., Awaitable[Database]]]:
+    """Open a pool with any settings."""
+    async with AsyncExitStack() as pools:
+
+        async def opened(**settings: Any) -> Database:
+            chosen = PostgresSettings.model_validate({"postgres_dsn": dsn, **settings})
+            return await pools.enter_async_context(postgres.database(chosen))
+
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[Valkey]:
+    """A Redis server."""
+    with Valkey() as server:
+        yield server
+
+
+@pytest.fixture
+async def open_redis(valkey: Valkey) -> AsyncIterator[Callable[..., Awaitable[TracedRedis]]]:
+    """Open a client with any settings."""
+    async with AsyncExitStack() as clients:
+
+        async def opened(**settings: Any) -> TracedRedis:
+            chosen = RedisSettings.model_validate({"redis_url": valkey.url, **settings})
+            return await clients.enter_async_context(redis.connect(chosen))
+
+        yield opened
+
+
+class Relay:
+    """A TCP relay to a server; what it does to the bytes can be changed at any time."""
+
+    def __init__(self, port: int) -> None:
+        self.address = ""
+        self.delay = 0.0
+        """How many seconds answers take longer."""
+        self.requests = 0
+        """How many pieces of data clients have sent."""
+        self._port = port
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Begin to listen."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        """Cut all connections and listen no more."""
+        if self._server:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        for copy in (self._copy(reader, there_writer, 0), self._copy(there_reader, writer, 1)):
+            task = asyncio.create_task(copy)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, slow: int) -> None:
+        try:
+            while data := await reader.read(65536):
+                self.requests += not slow
+                await asyncio.sleep(self.delay * slow)
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            return  # the other copy ends with its own
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+async def relay_to() -> AsyncIterator[Callable[[int], Awaitable[Relay]]]:
+    """A relay to a port of this machine."""
+    relays: list[Relay] = []
+
+    async def start(port: int) -> Relay:
+        relay = Relay(port)
+        await relay.start()
+        relays.append(relay)
+        return relay
+
+    yield start
+    for relay in relays:
+        await relay.stop()
