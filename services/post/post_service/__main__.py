@@ -17,7 +17,7 @@ from post_service.posts import Posts
 from post_service.rpc import PostServicer
 from post_service.store import ExpiredKeys, PostStore
 from post_service.worker_lease import Ids, Terms
-from post_service.worker_table import PostgresWorkerTable
+from post_service.worker_store import WorkerStore
 
 SERVICE = post_pb2.DESCRIPTOR.services_by_name["PostService"]
 
@@ -38,7 +38,7 @@ async def run(process: Process, settings: PostSettings) -> None:
         max_skew_ms=int(settings.id_clock_skew_seconds * 1000),
         max_backward_ms=settings.id_backward_ms,
     )
-    ids = Ids(PostgresWorkerTable(upkeep), terms)
+    ids = Ids(WorkerStore(upkeep), terms)
     authors = Authors(graph_client.GraphClient(channel).exists, settings.known_authors)
     posts = Posts(store, ids, authors)
     await process.enter(in_background(purge(ExpiredKeys(upkeep).remove, settings.idempotency_purge_seconds)))

@@ -27,7 +27,7 @@ class Row:
 
 @dataclass
 class Table:
-    """What the SQL of `worker_table` does, without a database. Its clock is an argument."""
+    """What the SQL of `worker_store` does, without a database. Its clock is an argument."""
 
     rows: list[Row]
 

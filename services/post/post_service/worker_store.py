@@ -43,7 +43,7 @@ RETURNING w.worker, w.ceiling_ms AS floor_ms, w.ceiling_ms, clock.ms AS table_ms
 _RELEASE = "UPDATE id_workers SET holder = NULL, ceiling_ms = $3 WHERE worker = $1 AND holder = $2"
 
 
-class PostgresWorkerTable:
+class WorkerStore:
     """Implements `worker_lease.WorkerTable`."""
 
     def __init__(self, database: Database) -> None:

@@ -1,0 +1,122 @@
+"""A real PostgreSQL for the session, a fresh database for each test, and the two services as processes of their own."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from importlib.resources import files
+from itertools import count
+from typing import Any, TypeAlias
+
+import asyncpg
+import pytest
+from devmesh.backends.postgres import Postgres
+from devmesh.mesh import Mesh
+from devmesh.processes import PROCESSES
+from feed.graph.v1 import graph_pb2, graph_pb2_grpc
+from feed.post.v1 import post_pb2, post_pb2_grpc
+from feedkit import channel, postgres
+from feedkit.postgres import Database
+from post_service.authors import Authors
+from post_service.config import PostSettings
+from post_service.posts import Posts
+from post_service.store import PostStore
+from post_service.worker_lease import Ids, Terms
+from post_service.worker_store import WorkerStore
+
+TERMS = Terms(lease_ms=15_000, max_skew_ms=5_000, max_backward_ms=100)
+Sql: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+OpenDatabase = Callable[..., Awaitable[Database]]
+_numbers = count()
+
+
+def settings_for(dsn: str, **more: Any) -> PostSettings:
+    return PostSettings.model_validate(
+        {"postgres_dsn": dsn, "graph_target": "127.0.0.1:1", "postgres_acquire_seconds": 30.0, **more}
+    )
+
+
+@pytest.fixture(scope="session")
+def server() -> Generator[Postgres]:
+    with Postgres(databases=["post"]) as server:
+        asyncio.run(postgres.migrate(settings_for(server.dsn("post")), files("post_service") / "migrations"))
+        yield server
+
+
+@pytest.fixture
+async def dsn(server: Postgres) -> str:
+    """A database of the test's own, just migrated."""
+    name = f"post_{next(_numbers)}"
+    connection = await asyncpg.connect(server.dsn("postgres"))
+    await connection.execute(f"CREATE DATABASE {name} TEMPLATE post")
+    await connection.close()
+    return server.dsn(name)
+
+
+@pytest.fixture
+async def open_database(dsn: str) -> AsyncGenerator[OpenDatabase]:
+    """Opens pools with settings of the test's own."""
+    async with AsyncExitStack() as pools:
+
+        async def opened(**settings: Any) -> Database:
+            return await pools.enter_async_context(postgres.database(settings_for(dsn, **settings)))
+
+        yield opened
+
+
+@pytest.fixture
+async def database(open_database: OpenDatabase) -> Database:
+    return await open_database()
+
+
+@pytest.fixture
+async def sql(dsn: str) -> AsyncGenerator[Sql]:
+    """A connection beside the service's own."""
+    connection = await asyncpg.connect(dsn)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+def store(database: Database) -> PostStore:
+    return PostStore(database, key_lifetime=timedelta(hours=24), key_wait_seconds=4.0)
+
+
+@pytest.fixture
+async def ids(database: Database) -> Ids:
+    ids = Ids(WorkerStore(database), TERMS)
+    assert await ids.renew()
+    return ids
+
+
+@pytest.fixture
+def posts(store: PostStore, ids: Ids) -> Posts:
+    async def everybody(_: int) -> bool:
+        return True
+
+    return Posts(store, ids, Authors(everybody, 100))
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Generator[Mesh]:
+    """This service and graph, which it needs. Whoever stops one of them starts it again."""
+    needed = [process for process in PROCESSES if process.name in ("post", "graph")]
+    with Mesh({"FEED_DRAIN_SECONDS": "0"}, directory=tmp_path_factory.mktemp("mesh"), processes=needed) as mesh:
+        yield mesh
+
+
+@pytest.fixture
+async def post(mesh: Mesh) -> "AsyncGenerator[post_pb2_grpc.PostServiceAsyncStub]":
+    """A client as other services are: failures are domain errors."""
+    service = post_pb2.DESCRIPTOR.services_by_name["PostService"]
+    async with channel.connect(mesh.addresses.grpc["post"], service, "post") as opened:
+        yield post_pb2_grpc.PostServiceStub(opened)
+
+
+@pytest.fixture
+async def author_id(mesh: Mesh) -> int:
+    """Somebody who exists."""
+    service = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
+    async with channel.connect(mesh.addresses.grpc["graph"], service, "graph") as opened:
+        graph: graph_pb2_grpc.GraphServiceAsyncStub = graph_pb2_grpc.GraphServiceStub(opened)
+        return (await graph.CreateUser(graph_pb2.CreateUserRequest(name="somebody"))).user.id

@@ -1,0 +1,151 @@
+"""The service as a process, asked by gRPC: what it answers, what it survives, and how it ends."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import asyncpg
+import pytest
+from devmesh.mesh import Mesh
+from feed.post.v1 import post_pb2, post_pb2_grpc
+from feedkit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+
+pytestmark = pytest.mark.integration
+
+NOBODY = 2**62
+Answer = TypeVar("Answer")
+
+
+def draft(author_id: int, content: str = "text", key: str = "") -> post_pb2.CreatePostRequest:
+    return post_pb2.CreatePostRequest(author_id=author_id, content=content, idempotency_key=key)
+
+
+async def eventually(attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Try until there is an answer."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await attempt()
+            except Unavailable:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_post_is_created_and_read_back(post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int) -> None:
+    media = [post_pb2.MediaReference(url="https://media.example/1", type="video/mp4", width=1, height=2, alt_text="a")]
+    request = post_pb2.CreatePostRequest(author_id=author_id, content="Grüße", media=media)
+    created = (await post.CreatePost(request)).post
+    assert (created.author_id, created.content, list(created.media)) == (author_id, "Grüße", media)
+    assert created.created_at_ms == (created.id >> 22) + 1_704_067_200_000
+    assert (await post.GetPost(post_pb2.GetPostRequest(post_id=created.id))).post == created
+    asked = post_pb2.BatchGetPostsRequest(post_ids=[5, created.id, created.id])
+    assert list((await post.BatchGetPosts(asked)).posts) == [created]
+
+
+async def test_an_unknown_author_cannot_post(post: "post_pb2_grpc.PostServiceAsyncStub") -> None:
+    with pytest.raises(NotFound) as refusal:
+        await post.CreatePost(draft(NOBODY))
+    assert (refusal.value.reason, refusal.value.metadata["field"]) == ("USER_NOT_FOUND", "author_id")
+
+
+async def test_blank_text_is_refused_with_the_field(post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        await post.CreatePost(draft(author_id, "\u2003\n"))
+    assert [violation.field for violation in refusal.value.violations] == ["content"]
+
+
+async def test_a_post_of_5000_characters_beyond_the_basic_plane_is_kept(
+    post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
+) -> None:
+    created = (await post.CreatePost(draft(author_id, "👍" * 5000))).post
+    assert (await post.GetPost(post_pb2.GetPostRequest(post_id=created.id))).post.content == "👍" * 5000
+
+
+async def test_ten_retries_at_once_make_one_post(post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int) -> None:
+    answers = await asyncio.gather(*(post.CreatePost(draft(author_id, key="k")) for _ in range(10)))
+    assert len({answer.post.id for answer in answers}) == 1
+    assert sum(not answer.replayed for answer in answers) == 1
+
+
+async def test_a_key_that_was_used_for_another_post_is_refused(
+    post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
+) -> None:
+    await post.CreatePost(draft(author_id, key="k"))
+    with pytest.raises(FailedPrecondition) as refusal:
+        await post.CreatePost(draft(author_id, "other text", key="k"))
+    assert refusal.value.reason == "IDEMPOTENCY_KEY_REUSED"
+
+
+async def test_lists_end_where_a_deleted_post_would_be(
+    post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
+) -> None:
+    ids = [(await post.CreatePost(draft(author_id))).post.id for _ in range(3)]
+    await post.DeletePost(post_pb2.DeletePostRequest(actor_id=author_id, post_id=ids[0]))
+    page = await post.ListAuthorPostIds(post_pb2.ListAuthorPostIdsRequest(author_id=author_id, page_size=2))
+    assert (list(page.post_ids), page.next_page_token) == ([ids[2], ids[1]], "")
+    asked = post_pb2.ListRecentByAuthorsRequest(author_ids=[author_id, NOBODY], limit=2)
+    recent = await post.ListRecentByAuthors(asked)
+    assert (list(recent.post_ids), list(recent.author_ids)) == ([ids[2], ids[1]], [author_id] * 2)
+    assert recent.complete_to_post_id == ids[1]
+
+
+async def test_while_graph_is_away_known_authors_go_on_posting_and_others_get_a_retryable_answer(
+    mesh: Mesh, post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
+) -> None:
+    await post.CreatePost(draft(author_id))
+    mesh.kill("graph")
+    try:
+        assert (await post.CreatePost(draft(author_id))).post.id
+        with pytest.raises(Unavailable) as refusal:
+            await post.CreatePost(draft(NOBODY))
+    finally:
+        await asyncio.to_thread(mesh.restart, "graph")
+    assert refusal.value.metadata == {"dependency": "graph"}
+
+
+async def test_while_postgresql_is_away_answers_are_retryable_and_then_all_goes_on(
+    mesh: Mesh, post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
+) -> None:
+    created = (await post.CreatePost(draft(author_id))).post
+    await asyncio.to_thread(mesh.terminate, "postgres")
+    try:
+        with pytest.raises(Unavailable) as refusal:
+            await post.CreatePost(draft(author_id))
+    finally:
+        await asyncio.to_thread(mesh.restart, "postgres")
+    assert refusal.value.metadata == {"dependency": "postgres"}
+    assert (await eventually(lambda: post.GetPost(post_pb2.GetPostRequest(post_id=created.id)))).post == created
+    assert (await eventually(lambda: post.CreatePost(draft(author_id)))).post.id > created.id
+
+
+async def test_a_process_that_is_killed_and_started_again_makes_no_id_twice(
+    mesh: Mesh, post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
+) -> None:
+    before = (await post.CreatePost(draft(author_id))).post.id
+    mesh.kill("post")
+    await asyncio.to_thread(mesh.restart, "post")
+    assert (await eventually(lambda: post.CreatePost(draft(author_id)))).post.id > before
+
+
+async def test_an_orderly_stop_releases_the_worker_number_and_exits_0(mesh: Mesh) -> None:
+    held = "SELECT count(*) FROM id_workers WHERE holder IS NOT NULL AND expires_at > now()"
+    connection = await asyncpg.connect(mesh.addresses.postgres["post"])
+    try:
+        before = await connection.fetchval(held)
+        assert await asyncio.to_thread(mesh.terminate, "post") == 0
+        assert await connection.fetchval(held) == before - 1
+    finally:
+        await connection.close()
+        await asyncio.to_thread(mesh.restart, "post")
+
+
+def test_a_setting_that_is_missing_is_one_clear_line() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("FEED_")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "post_service"], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
+    assert "FEED_POSTGRES_DSN" in ended.stderr
+    assert "FEED_GRAPH_TARGET" in ended.stderr
