@@ -213,11 +213,8 @@ class Ids:
         claim = self._lease.claim(sent)
         try:
             grant = await self._table.claim(claim)
-        except FeedError as error:
-            self._report(f"no answer from the table of worker numbers: {error}")
-            return False
-        except Exception:
-            logger.exception("cannot use the table of worker numbers")
+        except Exception as error:
+            self._report(f"no answer from the table of worker numbers: {error}", error)
             return False
         if grant is None:
             self._lease.refused(claim)
@@ -226,7 +223,7 @@ class Ids:
         self._report(self._lease.problem(self._read_clocks()))
         return grant is not None
 
-    def _report(self, problem: str | None) -> None:
+    def _report(self, problem: str | None, error: Exception | None = None) -> None:
         # Once per change: an outage is tried again every second.
         if problem == self._reported:
             return
@@ -234,7 +231,8 @@ class Ids:
         if problem is None:
             logger.info("makes ids as worker %s", self._lease.worker)
         else:
-            logger.warning("makes no ids: %s", problem)
+            unforeseen = None if isinstance(error, FeedError) else error
+            logger.warning("makes no ids, or soon will not: %s", problem, exc_info=unforeseen)
 
     async def _release(self) -> None:
         held = self._lease.give_up()
