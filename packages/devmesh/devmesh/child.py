@@ -88,8 +88,7 @@ class Child:
     def end(self, how: signal.Signals, grace: float) -> int:
         """Ask it to end by the signal ``how``, kill it when it has not after ``grace`` seconds; its exit code."""
         if self._process.poll() is None:
-            # A process that a test has frozen would take no notice. Thawed first, because a signal that waits for a
-            # frozen process may afterwards be given to a thread that does not attend to signals.
+            # A process that a test has frozen would take no notice.
             self._process.send_signal(signal.SIGCONT)
             self._process.send_signal(how)
         try:

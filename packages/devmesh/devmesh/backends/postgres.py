@@ -8,6 +8,7 @@ directory, and data is handed over as an open directory: ``/proc/self/fd/N`` lea
 
 import asyncio
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -66,6 +67,7 @@ class Postgres(Backend):
         super().__init__(port=port, guard=guard, log=log)
         self._data = None if data is None else data.resolve()
         self._databases = databases
+        self._sessions: int | None = None
         durability = _TEMPORARY if data is None else {}
         self._settings = {
             **_ALWAYS,
@@ -90,18 +92,23 @@ class Postgres(Backend):
         if not _initialised(self.cluster):
             self._initialise(programs, account, cancelled)
         options = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
-        with _reachable(self.cluster) as (cluster, fds):
-            self._child = Child(
-                self.name,
-                [str(programs / "postgres"), "-D", cluster, *options],
-                guard=self.guard,
-                log=self.log,
-                environment=_environment(),
-                port=self.port,
-                account=account,
-                cwd=Path("/"),
-                pass_fds=fds,
-            )
+        self._await_sessions()
+        self._sessions, inherited = os.pipe()
+        try:
+            with _reachable(self.cluster) as (cluster, fds):
+                self._child = Child(
+                    self.name,
+                    [str(programs / "postgres"), "-D", cluster, *options],
+                    guard=self.guard,
+                    log=self.log,
+                    environment=_environment(),
+                    port=self.port,
+                    account=account,
+                    cwd=Path("/"),
+                    pass_fds=[inherited, *fds],
+                )
+        finally:
+            os.close(inherited)
 
     def wait_ready(self, seconds: float = START_SECONDS, cancelled: Event | None = None) -> None:
         self._running().wait_until(self._accepts_connections, seconds, cancelled)
@@ -127,7 +134,19 @@ class Postgres(Backend):
     def terminate(self) -> int | None:
         child, self._child = self._child, None
         # SIGINT is PostgreSQL's fast shutdown: it ends sessions instead of waiting for them, and loses nothing.
-        return None if child is None else child.end(signal.SIGINT, STOP_SECONDS)
+        exit_code = None if child is None else child.end(signal.SIGINT, STOP_SECONDS)
+        self._await_sessions()
+        return exit_code
+
+    def _await_sessions(self) -> None:
+        """Wait for the sessions of a server that was killed, which outlive it a moment and keep a new one from starting.
+
+        Each inherits the other end of a pipe, so that it reads end-of-file when the last has gone.
+        """
+        sessions, self._sessions = self._sessions, None
+        if sessions is not None:
+            select.select([sessions], [], [], STOP_SECONDS)
+            os.close(sessions)
 
     def _accepts_connections(self) -> bool:
         try:

@@ -117,6 +117,18 @@ def test_kept_data_survive_a_restart_and_a_kill(tmp_path: Path) -> None:
     assert [row["number"] for row in rows] == [17, 18]
 
 
+async def test_a_killed_server_starts_again_at_once_however_many_sessions_it_had() -> None:
+    """They outlive it a moment, and a server refuses to start over the shared memory of another's sessions."""
+    with Postgres(databases=["post"]) as server:
+        for _ in range(3):
+            sessions = [await asyncpg.connect(server.dsn("post")) for _ in range(40)]
+            server.kill()
+            server.start()
+            assert await query(server.dsn("post"), "SELECT 1")
+            for session in sessions:
+                session.terminate()
+
+
 def test_kept_data_may_lie_where_only_their_owner_may_enter(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
