@@ -40,8 +40,9 @@ _ALWAYS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
-# Data that nobody keeps need not survive a power cut.
-_TEMPORARY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# Data that nobody keeps need not survive a power cut. What was acknowledged must survive the server's being killed, so
+# commits stay synchronous.
+_TEMPORARY = {"fsync": "off", "full_page_writes": "off"}
 
 
 class Postgres(Backend):
