@@ -118,10 +118,10 @@ def _unary(method: str, call: Callable[..., Any], dependency: str) -> Callable[.
     name, attributes = method[1:], _attributes(method, dependency)
 
     async def invoke(request: Any, *, timeout: float = CALL_SECONDS) -> Any:
+        seconds = deadline.timeout_for_call(timeout)
         with telemetry.client_span(name, attributes):
             metadata: dict[str, str] = {}
             telemetry.inject(metadata)
-            seconds = deadline.timeout_for_call(timeout)
             try:
                 return await call(request, timeout=seconds, metadata=tuple(metadata.items()))
             except grpc.aio.AioRpcError as error:
@@ -134,9 +134,9 @@ def _stream(method: str, call: Callable[..., Any], dependency: str) -> Callable[
     name, attributes = method[1:], _attributes(method, dependency)
 
     async def invoke(request: Any, *, timeout: float = STREAM_SECONDS) -> AsyncIterator[Any]:
+        seconds = deadline.timeout_for_call(timeout)
         # The span is not current while the consumer works on a message, or the consumer's own calls would be its children.
         with telemetry.stream_span(name, attributes) as metadata:
-            seconds = deadline.timeout_for_call(timeout)
             stream = call(request, timeout=seconds, metadata=tuple(metadata.items()))
             try:
                 async for response in stream:

@@ -13,6 +13,11 @@ HOP_MARGIN_SECONDS = 0.01
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
+def begin(seconds: float) -> None:
+    """Set the deadline of a request that is served in a task of its own, `seconds` from now."""
+    _deadline.set(asyncio.get_running_loop().time() + seconds)
+
+
 @contextmanager
 def within(seconds: float) -> Generator[None]:
     """Set the deadline, `seconds` from now, for everything in the block. It never extends one that is set."""

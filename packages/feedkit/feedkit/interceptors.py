@@ -1,12 +1,12 @@
 """What every RPC of every server goes through: trace, error mapping, load shedding, deadline, request rules.
 
-One interceptor does it all, and wraps each method once, not each call: an interceptor's own frames are a good part of
-what a call costs in Python.
+Methods are wrapped once, when their service is added, instead of each call by gRPC's interceptors, whose own frames would
+be a good part of what a call costs in Python.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import Any, TypeAlias, cast
 
@@ -27,38 +27,50 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 UnaryBehaviour: TypeAlias = Callable[[Message, Context], Awaitable[Message]]
 StreamBehaviour: TypeAlias = Callable[[Message, Context], AsyncGenerator[Message]]
 
-INFRASTRUCTURE = ("/grpc.health.", "/grpc.reflection.")
-"""Services of gRPC itself, which are neither traced nor capped nor shed: watching health and reflection are open-ended,
-and a busy process that refused to tell its health would be killed for being busy."""
 RETRY_AFTER_MS = 1000
 _OUR_FAULT = frozenset({"DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE"})
 """Codes that make a server's span an error; the others are answers (OpenTelemetry's convention for gRPC)."""
 
 
-class ServerInterceptor(grpc.aio.ServerInterceptor):
-    """Wraps every method of the product's own services."""
+class Registrar(grpc.aio.Server):
+    """Where servicers are added to a server: each of their methods is wrapped.
 
-    def __init__(self, *, unary_seconds: float, stream_seconds: float, concurrent_calls: int = 1000) -> None:
+    What is added to the server itself stays as it is. gRPC's own services, health and reflection, are open-ended, and a
+    busy process that refused to tell its health would be killed for being busy.
+    """
+
+    def __init__(
+        self, inner: grpc.aio.Server, *, unary_seconds: float, stream_seconds: float, concurrent_calls: int
+    ) -> None:
         """The deadlines, in seconds, of calls that come with none or with a longer one; how many calls run at once."""
+        self._inner = inner
         self._unary_seconds = unary_seconds
         self._stream_seconds = stream_seconds
         self._places = _Places(concurrent_calls)
-        self._wrapped: dict[str, Handler] = {}
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
-        """The wrapped handler of the method being called."""
-        method = handler_call_details.method
-        if (wrapped := self._wrapped.get(method)) is not None:
-            return wrapped
-        handler: Handler | None = await continuation(handler_call_details)
-        if handler is None or method.startswith(INFRASTRUCTURE):
-            return handler
-        self._wrapped[method] = wrapped = self._wrap(method, handler)
-        return wrapped
+    def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
+        """Add services; this is what the generated functions call."""
+        self._inner.add_generic_rpc_handlers([_WrappedService(handler, self._wrap) for handler in generic_rpc_handlers])
+
+    def add_insecure_port(self, address: str) -> int:
+        """Listen on a port without TLS."""
+        return self._inner.add_insecure_port(address)
+
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
+        """Listen on a port with TLS."""
+        return self._inner.add_secure_port(address, server_credentials)
+
+    async def start(self) -> None:
+        """Start the server."""
+        await self._inner.start()
+
+    async def stop(self, grace: float | None) -> None:
+        """Stop the server; calls under way get `grace` seconds."""
+        await self._inner.stop(grace)
+
+    async def wait_for_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the server has stopped."""
+        return await self._inner.wait_for_termination(timeout)
 
     def _wrap(self, method: str, handler: Handler) -> Handler:
         deserialise = _tolerant(handler.request_deserializer)
@@ -74,17 +86,19 @@ class ServerInterceptor(grpc.aio.ServerInterceptor):
         name, attributes, longest = method[1:], _attributes(method), self._unary_seconds
 
         async def serve(request: Message, context: Context) -> Message:
-            parent = telemetry.extract(telemetry.carrier_of(context.invocation_metadata()))
+            parent = telemetry.caller(context.invocation_metadata())
             with telemetry.server_span(name, parent, attributes) as span:
                 try:
-                    seconds = _seconds_left(context, longest)
+                    left, cap = _time(context, longest)
                     with self._places:
                         validation.check(request)
-                        with deadline.within(seconds):
-                            async with asyncio.timeout(seconds):
-                                return await behaviour(request, context)
+                        deadline.begin(left)
+                        if cap is None:
+                            return await behaviour(request, context)
+                        async with asyncio.timeout(cap):
+                            return await behaviour(request, context)
                 except BaseException as error:
-                    refusal = _refusal(method, error, span)
+                    refusal = _refusal(method, error, span, context)
             return await context.abort_with_status(refusal)
 
         return serve
@@ -95,23 +109,40 @@ class ServerInterceptor(grpc.aio.ServerInterceptor):
         # A coroutine that writes, not a generator: when the caller goes away between two messages, a generator would be
         # left to the garbage collector, which closes it in another context, long after.
         async def serve(request: Message, context: Context) -> None:
-            parent = telemetry.extract(telemetry.carrier_of(context.invocation_metadata()))
+            parent = telemetry.caller(context.invocation_metadata())
             with telemetry.server_span(name, parent, attributes) as span:
                 try:
-                    seconds = _seconds_left(context, longest)
+                    left, cap = _time(context, longest)
                     with self._places:
                         validation.check(request)
-                        with deadline.within(seconds):
-                            messages = behaviour(request, context)
-                            async with asyncio.timeout(seconds), aclosing(messages):
-                                async for message in messages:
-                                    await _write(context, message)
+                        deadline.begin(left)
+                        messages = behaviour(request, context)
+                        async with asyncio.timeout(cap), aclosing(messages):
+                            async for message in messages:
+                                await _write(context, message)
                     return
                 except BaseException as error:
-                    refusal = _refusal(method, error, span)
+                    refusal = _refusal(method, error, span, context)
             await context.abort_with_status(refusal)
 
         return serve
+
+
+class _WrappedService(grpc.GenericRpcHandler):
+    """A service whose methods are wrapped when first called."""
+
+    def __init__(self, inner: grpc.GenericRpcHandler, wrap: Callable[[str, Handler], Handler]) -> None:
+        self._inner = inner
+        self._wrap = wrap
+        self._wrapped: dict[str, Handler] = {}
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "Handler | None":
+        """The handler of the method being called; None for one of another service."""
+        method = handler_call_details.method
+        wrapped = self._wrapped.get(method)
+        if wrapped is None and (handler := self._inner.service(handler_call_details)) is not None:
+            wrapped = self._wrapped[method] = self._wrap(method, handler)
+        return wrapped
 
 
 class _Places:
@@ -149,9 +180,12 @@ def _tolerant(deserialise: Any) -> Any:
     return tolerant
 
 
-def _seconds_left(context: Context, longest: float) -> float:
+def _time(context: Context, longest: float) -> tuple[float, float | None]:
+    """How many seconds a call may take, and after how many to end it, where gRPC does not do that by itself."""
     remaining: float | None = context.time_remaining()
-    return longest if remaining is None else min(remaining, longest)
+    if remaining is None or remaining > longest:
+        return longest, longest
+    return remaining, None
 
 
 def _attributes(method: str) -> dict[str, str]:
@@ -159,11 +193,13 @@ def _attributes(method: str) -> dict[str, str]:
     return {"rpc.system": "grpc", "rpc.service": service, "rpc.method": rpc}
 
 
-def _refusal(method: str, error: BaseException, span: Span) -> grpc.Status:
+def _refusal(method: str, error: BaseException, span: Span, context: Context) -> grpc.Status:
     """The status to refuse a call with; what is no refusal is raised again."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         if task is None or task.cancelling():
+            if context.time_remaining() == 0:
+                telemetry.fail(span, DeadlineExceeded())
             raise error
         # Not this call was cancelled but something that it waited for. gRPC would take it for the former and send nothing.
     elif isinstance(error, grpc.aio.AbortError) or not isinstance(error, Exception):

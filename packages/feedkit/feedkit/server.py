@@ -25,7 +25,7 @@ from pydantic import Field
 
 from feedkit import logs, telemetry
 from feedkit.config import AnySettings, ConfigurationError, Listen, Settings, load
-from feedkit.interceptors import ServerInterceptor
+from feedkit.interceptors import Registrar
 from feedkit.transport import MAX_MESSAGE_BYTES, SERVER_KEEPALIVE
 
 logger = logging.getLogger(__name__)
@@ -120,8 +120,8 @@ class Process:
         names = ["", *services]
         await _set_health(healthy, names, _NOT_SERVING)
         await healthy.set(LIVENESS, _SERVING)
+        register(_registrar(server, settings))
         health_grpc.add_HealthServicer_to_server(healthy, server)
-        register(server)
         reflection.enable_server_reflection([*services, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
         address = _bind(server, settings.grpc_listen)
         await server.start()
@@ -212,14 +212,8 @@ async def _set_health(healthy: Any, names: Sequence[str], status: Any) -> None:
 
 
 def _make_server(settings: GrpcServerSettings) -> grpc.aio.Server:
-    interceptor = ServerInterceptor(
-        unary_seconds=settings.grpc_unary_seconds,
-        stream_seconds=settings.grpc_stream_seconds,
-        concurrent_calls=settings.grpc_max_concurrent_calls,
-    )
     age_ms = int(settings.grpc_max_connection_age_seconds * 1000)
     return grpc.aio.server(
-        interceptors=[interceptor],
         options=[
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -229,6 +223,15 @@ def _make_server(settings: GrpcServerSettings) -> grpc.aio.Server:
             ("grpc.so_reuseport", 0),
             *SERVER_KEEPALIVE,
         ],
+    )
+
+
+def _registrar(server: grpc.aio.Server, settings: GrpcServerSettings) -> Registrar:
+    return Registrar(
+        server,
+        unary_seconds=settings.grpc_unary_seconds,
+        stream_seconds=settings.grpc_stream_seconds,
+        concurrent_calls=settings.grpc_max_concurrent_calls,
     )
 
 
