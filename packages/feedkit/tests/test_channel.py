@@ -59,7 +59,8 @@ async def call(serve: Serve, graph: Graph, method: str, retry_also: Sequence[str
         await getattr(graph_pb2_grpc.GraphServiceStub(connection), method)(CALLS[method])
 
 
-AWAY = Unavailable.of_dependency("postgres")
+AWAY = Unavailable("IDS_UNAVAILABLE", "this process makes no ids")
+"""What another process of the same service may be able to do."""
 
 
 @pytest.mark.parametrize("method", ["GetUser", "Follow"])
@@ -71,9 +72,16 @@ async def test_an_idempotent_call_is_tried_again_while_the_service_is_away(serve
 
 async def test_it_is_tried_five_times_at_most(serve: Serve) -> None:
     graph = Graph(*[AWAY] * 10)
-    with pytest.raises(Unavailable, match="postgres"):
+    with pytest.raises(Unavailable, match="makes no ids"):
         await call(serve, graph, "GetUser")
     assert graph.calls == 5
+
+
+async def test_a_service_that_waited_for_another_in_vain_is_not_asked_again(serve: Serve) -> None:
+    graph = Graph(Unavailable.of_dependency("postgres"))
+    with pytest.raises(Unavailable, match="no worker number"):
+        await call(serve, graph, "GetUser")
+    assert graph.calls == 1
 
 
 async def test_a_call_that_is_not_idempotent_is_not_tried_again(serve: Serve) -> None:

@@ -61,10 +61,15 @@ async def test_with_nothing_left_no_call_is_made(serve_hydrate: Serve) -> None:
 
     async with channel.connect(await serve_hydrate(answer), SERVICE, "hydrate") as connection:
         stub = hydrate_pb2_grpc.HydrateServiceStub(connection)
-        with deadline.within(deadline.HOP_MARGIN_SECONDS), pytest.raises(DeadlineExceeded):
+        with deadline.within(0.0), pytest.raises(DeadlineExceeded):
             await stub.HydratePosts(REQUEST)
         await stub.HydratePosts(REQUEST)
     assert len(calls) == 1
+
+
+async def test_of_a_very_short_rest_half_is_for_the_call() -> None:
+    with deadline.within(0.06):
+        assert 0.01 < deadline.timeout_for_call(1000.0) <= 0.03
 
 
 async def test_every_hop_has_less_time_than_the_one_before(serve_hydrate: Serve) -> None:

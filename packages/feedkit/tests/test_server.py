@@ -18,7 +18,7 @@ from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feedkit import channel
 from feedkit.config import Settings
 from feedkit.errors import Unavailable
-from feedkit.server import LIVENESS, Process, watch_readiness
+from feedkit.server import LIVENESS, Process, once, watch_readiness
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
@@ -106,6 +106,32 @@ async def test_why_it_is_not_ready_is_logged_once(start_toy: StartToy, tmp_path:
     await eventually(lambda: toy.has_said("ready"))
     said = [line["message"] for line in toy.lines if "ready" in line["message"]]
     assert said == ["not ready: the file is not there", "ready"]
+
+
+async def test_a_neighbour_needs_to_have_been_there_once() -> None:
+    answers = [Unavailable.of_dependency("graph"), None, Unavailable.of_dependency("graph")]
+
+    async def graph() -> None:
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    check = once(graph)
+    with pytest.raises(Unavailable):
+        await check()
+    await check()
+    await check()
+    assert len(answers) == 1
+
+
+async def test_a_channel_tells_whether_its_service_is_serving(start_toy: StartToy, tmp_path: Path) -> None:
+    file = tmp_path / "ready"
+    toy = await start_toy(FEED_TOY_READY_FILE=str(file))
+    async with channel.connect(toy.target, SERVICE, "toy") as connection:
+        with pytest.raises(Unavailable, match="toy: is not ready"):
+            await connection.require_serving()
+        file.touch()
+        await until_health_is("SERVING", toy.target)
+        await connection.require_serving()
 
 
 async def test_the_cause_of_an_absence_is_logged() -> None:

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 from devmesh.backends.postgres import Postgres
 from feedkit import postgres
+from feedkit.errors import Unavailable
 from feedkit.postgres import PostgresSettings
 from feedkit.server import StartError
 
@@ -62,6 +63,20 @@ async def test_they_are_applied_in_the_order_of_their_names(
     (migrations / "README.md").write_text("not a migration")
     await postgres.migrate(settings, migrations)
     assert await query(settings, "SELECT name FROM log ORDER BY entry") == ["first", "second", "third"]
+
+
+async def test_a_process_is_ready_when_all_that_it_was_written_for_are_applied(
+    settings: PostgresSettings, write: Callable[..., Path]
+) -> None:
+    migrations = write(_0001_a=LOG)
+    async with postgres.database(settings) as database:
+        with pytest.raises(Unavailable, match="is not migrated"):
+            await postgres.migrated(database, migrations)()
+        await postgres.migrate(settings, migrations)
+        await postgres.migrated(database, migrations)()
+        newer = write(_0002_b="SELECT 1")
+        with pytest.raises(Unavailable, match="is not migrated"):
+            await postgres.migrated(database, newer)()
 
 
 async def test_each_is_applied_once(settings: PostgresSettings, write: Callable[..., Path]) -> None:
