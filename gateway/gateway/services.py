@@ -1,17 +1,14 @@
 """The services behind the gateway: channels, stubs, and whether they are ready."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feed.post.v1 import post_pb2, post_pb2_grpc
 from feed.timeline.v1 import timeline_pb2, timeline_pb2_grpc
-from feedkit.channel import Channel, connect
-from feedkit.errors import Unavailable
-from feedkit.server import Check, Process
+from feedkit.channel import connect
+from feedkit.server import Check, Process, once
 from google.protobuf.descriptor import FileDescriptor, ServiceDescriptor
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from gateway.config import GatewaySettings
 
@@ -27,7 +24,7 @@ class Services:
 
 
 async def open_services(process: Process, settings: GatewaySettings) -> tuple[Services, list[Check]]:
-    """Open the channels, for the life of the process; also returns the checks that all four services are ready."""
+    """Open the channels, for the life of the process; also returns the checks that all four were once ready."""
     # Every post is created with an idempotency key, so that a retry does not make a second one.
     post = await process.enter(
         connect(settings.post_target, _declared(post_pb2.DESCRIPTOR, "PostService"), "post", retry_also=["CreatePost"])
@@ -47,20 +44,8 @@ async def open_services(process: Process, settings: GatewaySettings) -> tuple[Se
         timeline_pb2_grpc.TimelineServiceStub(timeline),
         hydrate_pb2_grpc.HydrateServiceStub(hydrate),
     )
-    channels = {"post": post, "graph": graph, "timeline": timeline, "hydrate": hydrate}
-    return services, [_serving(name, channel) for name, channel in channels.items()]
+    return services, [once(channel.require_serving) for channel in (post, graph, timeline, hydrate)]
 
 
 def _declared(file: FileDescriptor, name: str) -> ServiceDescriptor:
     return file.services_by_name[name]
-
-
-def _serving(name: str, channel: Channel) -> Check:
-    health: Any = health_pb2_grpc.HealthStub(channel)
-
-    async def check() -> None:
-        answer = await health.Check(health_pb2.HealthCheckRequest())
-        if answer.status != health_pb2.HealthCheckResponse.SERVING:
-            raise Unavailable.of_dependency(name, "is not ready")
-
-    return check

@@ -7,7 +7,7 @@ from gateway.resource import Paths
 
 
 class Health:
-    """`/healthz` looks at nothing; `/readyz` is 200 while all four services say that they serve."""
+    """`/healthz` looks at nothing; `/readyz` is 200 from when all four services were there until the end is near."""
 
     def __init__(self) -> None:
         self._ready = False
@@ -26,5 +26,5 @@ class Health:
         return ok({"status": "ok"})
 
     async def ready(self, _request: Request) -> Answer:
-        """200 or 503."""
+        """200 or 503. A service that is away later is told by the answers that need it."""
         return ok({"status": "ready"}) if self._ready else ok({"status": "not ready"}, 503)

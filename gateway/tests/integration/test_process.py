@@ -90,7 +90,7 @@ def test_a_request_under_way_is_finished_before_the_end() -> None:
     [
         ({"FEED_ENV": "production"}, "FEED_AUTH_MODE=dev"),
         ({"FEED_AUTH_MODE": "oauth"}, "FEED_AUTH_MODE"),
-        ({"FEED_HTTP_LISTEN": "127.0.0.1:99999"}, "cannot listen on 127.0.0.1:99999"),
+        ({"FEED_HTTP_LISTEN": "127.0.0.1:99999"}, "FEED_HTTP_LISTEN"),
         ({"FEED_HTTP_LISTEN": "8080"}, "FEED_HTTP_LISTEN"),
         ({"FEED_REQUEST_SECONDS": "0"}, "FEED_REQUEST_SECONDS"),
     ],
@@ -136,8 +136,6 @@ class TestAServiceAway:
     def test_what_does_not_need_it_is_served(self, without_timeline: httpx.Client) -> None:
         assert without_timeline.post("/api/users", json={"name": "Ada"}).status_code == 201
 
-    def test_readiness_is_lost_and_found_again(self, without_timeline: httpx.Client, mesh: Mesh) -> None:
-        eventually(lambda: without_timeline.get("/readyz").status_code == 503)
-        mesh.restart("timeline")
-        eventually(lambda: without_timeline.get("/readyz").status_code == 200)
-        mesh.kill("timeline")
+    def test_the_gateway_stays_ready_so_that_it_can_say_so(self, without_timeline: httpx.Client) -> None:
+        without_timeline.get("/api/feed", headers={"X-User-Id": "1"})
+        assert without_timeline.get("/readyz").status_code == 200

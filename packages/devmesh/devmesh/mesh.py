@@ -287,6 +287,8 @@ class Mesh:
         return {
             **inherited,
             "PYTHONUNBUFFERED": "1",
+            # The C core of gRPC writes plain lines between the JSON ones, of things that our own logs tell.
+            "GRPC_VERBOSITY": "NONE",
             # A proxy of the caller is for the world outside, not for calls between neighbours.
             "no_grpc_proxy": "127.0.0.1,localhost",
             "FEED_ENV": "development",

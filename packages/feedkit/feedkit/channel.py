@@ -13,9 +13,14 @@ import grpc
 import grpc.aio
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
+from grpc_health.v1 import health_pb2
+from grpc_health.v1 import health_pb2_grpc as _health_grpc
 
 from feedkit import deadline, status, telemetry
+from feedkit.errors import Unavailable
 from feedkit.transport import KEEPALIVE, MAX_MESSAGE_BYTES
+
+health_grpc = cast("Any", _health_grpc)  # published without types
 
 CALL_SECONDS = 5.0
 """The longest that a call waits for its answer, whatever its caller's deadline."""
@@ -108,6 +113,12 @@ class Channel(grpc.aio.Channel):
     async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
         """Wait until the connection leaves a state."""
         await self._inner.wait_for_state_change(last_observed_state)
+
+    async def require_serving(self) -> None:
+        """Raise Unavailable where the service does not say that it is SERVING: a readiness check."""
+        answer = await health_grpc.HealthStub(self).Check(health_pb2.HealthCheckRequest())
+        if answer.status != health_pb2.HealthCheckResponse.SERVING:
+            raise Unavailable.of_dependency(self._dependency, "is not ready")
 
     async def channel_ready(self) -> None:
         """Wait until the service can be reached."""

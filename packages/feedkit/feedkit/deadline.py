@@ -7,8 +7,9 @@ from contextvars import ContextVar
 
 from feedkit.errors import DeadlineExceeded
 
-HOP_MARGIN_SECONDS = 0.01
-"""What a hop keeps for itself, so that it can still answer when a call that it made ran out of time."""
+HOP_MARGIN_SECONDS = 0.05
+"""What a hop keeps for itself, so that it can still answer when a call that it made ran out of time; no more than half of
+a very short rest."""
 
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
@@ -31,14 +32,14 @@ def within(seconds: float) -> Generator[None]:
 
 
 def timeout_for_call(longest: float) -> float:
-    """The timeout in seconds for a call to the next hop: what is left, less a margin, and no more than `longest`.
+    """The timeout in seconds for a call to the next hop: what is left, less the hop's margin, and no more than `longest`.
 
     Raises DeadlineExceeded where nothing is left.
     """
     ends = _deadline.get()
     if ends is None:
         return longest
-    left = ends - asyncio.get_running_loop().time() - HOP_MARGIN_SECONDS
+    left = ends - asyncio.get_running_loop().time()
     if left <= 0:
         raise DeadlineExceeded
-    return min(left, longest)
+    return min(max(left - HOP_MARGIN_SECONDS, left / 2), longest)

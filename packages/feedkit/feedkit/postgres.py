@@ -15,7 +15,7 @@ from pydantic import Field, PostgresDsn
 from feedkit import telemetry
 from feedkit.config import Settings
 from feedkit.errors import DeadlineExceeded, Overloaded, Unavailable
-from feedkit.server import StartError
+from feedkit.server import Check, StartError
 
 logger = logging.getLogger(__name__)
 
@@ -119,6 +119,25 @@ class Database:
             logger.debug("no connection is free to ask PostgreSQL for a sign of life")
 
 
+def migrated(database: Database, migrations: Traversable) -> Check:
+    """A readiness check: PostgreSQL answers, and knows every migration that this code was written for.
+
+    A process that is started before its migrations waits for them. Later ones do no harm: migrations first expand.
+    """
+    needed = {file.name for file in migrations.iterdir() if file.name.endswith(".sql")}
+    known = False
+
+    async def check() -> None:
+        nonlocal known
+        await database.ping()
+        if not known:
+            known = await _applied(database) >= needed
+        if not known:
+            raise Unavailable.of_dependency("postgres", "is not migrated")
+
+    return check
+
+
 @asynccontextmanager
 async def database(settings: PostgresSettings) -> AsyncGenerator[Database]:
     """Open the pool. It connects when first used, so a database that is away delays readiness, not the start."""
@@ -181,6 +200,14 @@ async def migrate(settings: PostgresSettings, migrations: Traversable) -> None:
             await _apply(connection, file, applied.get(file.name))
     finally:
         await connection.close()
+
+
+async def _applied(database: Database) -> set[str]:
+    try:
+        async with database.connection() as connection:
+            return {row["name"] for row in await connection.fetch("SELECT name FROM schema_migrations")}
+    except asyncpg.UndefinedTableError:
+        return set()
 
 
 async def _connect_for_migrations(dsn: str) -> Any:

@@ -168,6 +168,23 @@ class _Health(health.aio.HealthServicer):
             watch.cancel()
 
 
+def once(check: Check) -> Check:
+    """A check that passes for good as soon as it has passed once: for neighbours, not for a process's own store.
+
+    A neighbour that is down later is told by answers, as far as they need it. Were this process to call itself not ready
+    then, one outage would take every process above it away too, and nobody could say so cleanly.
+    """
+    passed = False
+
+    async def checked() -> None:
+        nonlocal passed
+        if not passed:
+            await check()
+            passed = True
+
+    return checked
+
+
 async def watch_readiness(
     checks: Sequence[Check], stopping: asyncio.Event, report: Callable[[bool], Awaitable[None]]
 ) -> None:

@@ -22,6 +22,10 @@ MAX_VIOLATIONS = 6
 
 rpc_status = cast("Any", _rpc_status)  # published without types
 
+NO_RETRY = ("grpc-retry-pushback-ms", "-1")
+"""Tells the caller's channel not to retry. Whoever says that something behind it cannot be reached has tried that already;
+were every hop to retry its answer, a read would cost the product of all their attempts."""
+
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _CLASSES: dict[int, type[FeedError]] = {
     cls.code.value: cls
@@ -54,7 +58,10 @@ def to_status(error: FeedError) -> grpc.Status:
                 field=_cut(field, MAX_DETAIL_BYTES), description=_cut(rule, MAX_DETAIL_BYTES)
             )
         status.details.add().Pack(bad_request)
-    return rpc_status.to_status(status)
+    plain = rpc_status.to_status(status)
+    if error.reason != "DEPENDENCY_UNAVAILABLE":
+        return plain
+    return plain._replace(trailing_metadata=(*plain.trailing_metadata, NO_RETRY))
 
 
 def _cut(text: str, size: int) -> str:

@@ -120,6 +120,7 @@ async def test_retries_end_while_most_calls_fail(serve: Serve) -> None:
     assert graph.calls == before + 1
 
 
+@pytest.mark.integration
 async def test_a_service_that_was_killed_is_found_again(start_toy: StartToy) -> None:
     first = await start_toy()
     async with channel.connect(first.target, HYDRATE, "hydrate") as connection:

@@ -15,6 +15,8 @@ from feedkit.telemetry import FLUSH_SECONDS
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+pytestmark = pytest.mark.integration
+
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 StartToy = Callable[..., Awaitable[Any]]
 TraceServiceServicer: Any = trace_service_pb2_grpc.TraceServiceServicer

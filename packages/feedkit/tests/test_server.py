@@ -22,6 +22,8 @@ from feedkit.server import LIVENESS, Process, once, watch_readiness
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
+pytestmark = pytest.mark.integration
+
 NAME = "feed.hydrate.v1.HydrateService"
 SERVICE = hydrate_pb2.DESCRIPTOR.services_by_name["HydrateService"]
 Eventually = Callable[[Callable[[], bool]], Awaitable[None]]

@@ -18,6 +18,7 @@ from graph_service.users import Users
 from graph_service.viewer_context import ViewerContexts
 
 SERVICE = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
+MIGRATIONS = files("graph_service") / "migrations"
 
 
 async def run(process: Process, settings: GraphSettings) -> None:
@@ -35,12 +36,12 @@ async def run(process: Process, settings: GraphSettings) -> None:
         settings,
         lambda server: graph_pb2_grpc.add_GraphServiceServicer_to_server(servicer, server),
         [SERVICE.full_name],
-        ready=[database.ping],
+        ready=[postgres.migrated(database, MIGRATIONS)],
     )
 
 
 async def migrate(settings: GraphSettings) -> None:
-    await postgres.migrate(settings, files("graph_service") / "migrations")
+    await postgres.migrate(settings, MIGRATIONS)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,15 @@
 """The process `hydrate`: `python -m hydrate_service`."""
 
-from collections.abc import Callable
-
 from feed.graph.v1 import graph_pb2
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feed.post.v1 import post_pb2
-from feedkit.channel import Channel, connect
-from feedkit.server import Process, main
-from grpc import ChannelConnectivity
+from feedkit.channel import connect
+from feedkit.server import Process, main, once
 
 from hydrate_service.config import HydrateSettings
 from hydrate_service.graph_client import GraphClient
 from hydrate_service.hydration import Hydrator
 from hydrate_service.post_client import PostClient
-from hydrate_service.readiness import once
 from hydrate_service.rpc import HydrateServicer
 
 SERVICE = hydrate_pb2.DESCRIPTOR.services_by_name["HydrateService"]
@@ -30,13 +26,8 @@ async def run(process: Process, settings: HydrateSettings) -> None:
         settings,
         lambda server: hydrate_pb2_grpc.add_HydrateServiceServicer_to_server(servicer, server),
         [SERVICE.full_name],
-        ready=[once(connected(to_post), "post"), once(connected(to_graph), "graph")],
+        ready=[once(to_post.require_serving), once(to_graph.require_serving)],
     )
-
-
-def connected(channel: Channel) -> Callable[[], bool]:
-    """Whether a channel is connected now; asking makes it try."""
-    return lambda: channel.get_state(try_to_connect=True) is ChannelConnectivity.READY
 
 
 if __name__ == "__main__":

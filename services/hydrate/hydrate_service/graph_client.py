@@ -4,10 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
-from feedkit.channel import CALL_SECONDS, Channel
-from feedkit.deadline import timeout_for_call
-
-from hydrate_service import patience
+from feedkit.channel import Channel
 
 if TYPE_CHECKING:
     from feed.graph.v1.graph_pb2_grpc import GraphServiceAsyncStub
@@ -22,5 +19,5 @@ class GraphClient:
     async def load(self, user_ids: Sequence[int]) -> Mapping[int, str]:
         """See `hydration.Names`."""
         request = graph_pb2.BatchGetUsersRequest(user_ids=user_ids, view=graph_pb2.USER_VIEW_BASIC)
-        response = await self._stub.BatchGetUsers(request, timeout=patience.share(timeout_for_call(CALL_SECONDS)))
+        response = await self._stub.BatchGetUsers(request)
         return {user.id: user.name for user in response.users}

@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from feed.post.v1 import post_pb2, post_pb2_grpc
-from feedkit.channel import CALL_SECONDS, Channel
-from feedkit.deadline import timeout_for_call
-
-from hydrate_service import patience
+from feedkit.channel import Channel
 
 if TYPE_CHECKING:
     from feed.post.v1.post_pb2_grpc import PostServiceAsyncStub
@@ -22,4 +19,4 @@ class PostClient:
     async def load(self, post_ids: Sequence[int]) -> Sequence[post_pb2.Post]:
         """See `hydration.Posts`."""
         request = post_pb2.BatchGetPostsRequest(post_ids=post_ids)
-        return (await self._stub.BatchGetPosts(request, timeout=patience.share(timeout_for_call(CALL_SECONDS)))).posts
+        return (await self._stub.BatchGetPosts(request)).posts

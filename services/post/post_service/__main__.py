@@ -20,6 +20,7 @@ from post_service.worker_lease import Ids, Terms
 from post_service.worker_store import WorkerStore
 
 SERVICE = post_pb2.DESCRIPTOR.services_by_name["PostService"]
+MIGRATIONS = files("post_service") / "migrations"
 
 
 async def run(process: Process, settings: PostSettings) -> None:
@@ -47,13 +48,13 @@ async def run(process: Process, settings: PostSettings) -> None:
         settings,
         lambda server: post_pb2_grpc.add_PostServiceServicer_to_server(PostServicer(posts), server),
         [SERVICE.full_name],
-        ready=[upkeep.ping, ids.check],
+        ready=[postgres.migrated(upkeep, MIGRATIONS), ids.check],
     )
 
 
 async def migrate(settings: PostSettings) -> None:
     """Bring the database up to date."""
-    await postgres.migrate(settings, files("post_service") / "migrations")
+    await postgres.migrate(settings, MIGRATIONS)
 
 
 if __name__ == "__main__":

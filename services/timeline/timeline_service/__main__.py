@@ -1,15 +1,13 @@
 """The process `timeline`: `python -m timeline_service`."""
 
 import time
-from collections.abc import Callable
 
 from feed.graph.v1 import graph_pb2
 from feed.hydrate.v1 import hydrate_pb2
 from feed.post.v1 import post_pb2
 from feed.timeline.v1 import timeline_pb2, timeline_pb2_grpc
-from feedkit.channel import Channel, connect
-from feedkit.server import Process, main
-from grpc import ChannelConnectivity
+from feedkit.channel import connect
+from feedkit.server import Process, main, once
 
 from timeline_service.activity import Activity
 from timeline_service.config import TimelineSettings
@@ -18,7 +16,6 @@ from timeline_service.hydrate_client import HydrateClient
 from timeline_service.mix import Mix
 from timeline_service.post_client import PostClient
 from timeline_service.pull_source import PullSource
-from timeline_service.readiness import once
 from timeline_service.rpc import TimelineServicer
 
 SERVICE = timeline_pb2.DESCRIPTOR.services_by_name["TimelineService"]
@@ -47,17 +44,8 @@ async def run(process: Process, settings: TimelineSettings) -> None:
         settings,
         lambda server: timeline_pb2_grpc.add_TimelineServiceServicer_to_server(servicer, server),
         [SERVICE.full_name],
-        ready=[
-            once(connected(to_graph), "graph"),
-            once(connected(to_post), "post"),
-            once(connected(to_hydrate), "hydrate"),
-        ],
+        ready=[once(to_graph.require_serving), once(to_post.require_serving), once(to_hydrate.require_serving)],
     )
-
-
-def connected(channel: Channel) -> Callable[[], bool]:
-    """Whether a channel is connected now; asking makes it try."""
-    return lambda: channel.get_state(try_to_connect=True) is ChannelConnectivity.READY
 
 
 if __name__ == "__main__":

@@ -3,10 +3,8 @@
 from typing import TYPE_CHECKING
 
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
-from feedkit.channel import CALL_SECONDS, Channel
-from feedkit.deadline import timeout_for_call
+from feedkit.channel import Channel
 
-from timeline_service import patience
 from timeline_service.viewer import Viewer
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ class GraphClient:
     async def viewer(self, viewer_id: int) -> Viewer:
         """The viewer and whom they follow. Raises NotFound, USER_NOT_FOUND, for nobody's id."""
         request = graph_pb2.GetViewerContextRequest(viewer_id=viewer_id)
-        response = await self._stub.GetViewerContext(request, timeout=patience.share(timeout_for_call(CALL_SECONDS)))
+        response = await self._stub.GetViewerContext(request)
         return Viewer(viewer_id, frozenset((viewer_id, *response.followee_ids)))
 
     async def record_activity(self, user_id: int) -> None:

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
-from feedkit.channel import CALL_SECONDS, Channel
-from feedkit.deadline import timeout_for_call
+from feedkit.channel import Channel
 
-from timeline_service import patience
 from timeline_service.hydration import Outcome, Shown, Unavailable, Withheld
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ class HydrateClient:
     async def hydrate(self, viewer_id: int, post_ids: Sequence[int]) -> Sequence[Outcome[hydrate_pb2.HydratedPost]]:
         """See `hydration.Hydrator`."""
         request = hydrate_pb2.HydratePostsRequest(viewer_id=viewer_id, post_ids=post_ids)
-        response = await self._stub.HydratePosts(request, timeout=patience.share(timeout_for_call(CALL_SECONDS)))
+        response = await self._stub.HydratePosts(request)
         return [_outcome(hydration) for hydration in response.hydrations]
 
 

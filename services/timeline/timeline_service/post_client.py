@@ -4,11 +4,9 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from feed.post.v1 import post_pb2, post_pb2_grpc
-from feedkit.channel import CALL_SECONDS, Channel
+from feedkit.channel import Channel
 from feedkit.cursor import MAX_ID
-from feedkit.deadline import timeout_for_call
 
-from timeline_service import patience
 from timeline_service.source import Stretch
 
 if TYPE_CHECKING:
@@ -29,5 +27,5 @@ class PostClient:
             before_post_id=position if position <= MAX_ID else 0,
             limit=limit,
         )
-        response = await self._stub.ListRecentByAuthors(request, timeout=patience.share(timeout_for_call(CALL_SECONDS)))
+        response = await self._stub.ListRecentByAuthors(request)
         return Stretch(response.post_ids, response.author_ids, response.complete_to_post_id)

@@ -176,7 +176,7 @@ async def test_without_a_service_a_read_is_unavailable_and_recovers_unaided(
     viewer, _, written = await crowd(services, 1)
     with down(mesh, dependency):
         with pytest.raises(Unavailable) as refused:
-            await services.page(viewer, seconds=30.0)
+            await services.page(viewer, seconds=5.0)
         assert refused.value.metadata == {"dependency": dependency}
     for _ in range(200):
         try:
