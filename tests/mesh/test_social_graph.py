@@ -33,7 +33,8 @@ async def each(items: Iterable[Item], work: Callable[[Item], Awaitable[Result]])
 async def populate(api: FeedApi, friends: Mapping[int, Sequence[int]]) -> list[int]:
     """Make everybody, their follows and their posts; the user ids, by person."""
     users = await each(friends, lambda person: api.create_user(f"Person {person}"))
-    await each(friends, lambda person: api.follow_many(users[person], [users[friend] for friend in friends[person]]))
+    sociable = [person for person in friends if friends[person]]
+    await each(sociable, lambda person: api.follow_many(users[person], [users[friend] for friend in friends[person]]))
     authors = [person for person in friends for _ in range(POSTS_EACH)]
     random.Random(1).shuffle(authors)
     await each(authors, lambda person: api.create_post(users[person], f"Person {person} says hello"))
