@@ -65,8 +65,7 @@ down: $(VENV)/installed ## Stop a mesh that `make up` started elsewhere.
 
 .PHONY: test test-unit test-long bench
 test: $(VENV)/installed ## Run all tests: units first, then real servers and real processes.
-	@$(BIN)/python -m pytest -m "not integration and not long" -q $(ARGS)
-	@$(BIN)/python -m pytest -m "integration and not long" $(ARGS)
+	@$(BIN)/python -m pytest -m "not long" $(ARGS)
 
 test-unit: $(VENV)/installed ## Run what needs no server; seconds.
 	@$(BIN)/python -m pytest -m "not integration and not long" -q $(ARGS)
