@@ -210,10 +210,10 @@ async def test_bytes_that_are_no_message_are_the_callers_mistake(
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT, error
 
 
-async def test_a_message_of_20_mib_is_refused_and_the_service_goes_on(
+async def test_a_message_of_2_mib_is_refused_and_the_service_goes_on(
     channels: dict[str, grpc.aio.Channel],
 ) -> None:
-    body = post.CreatePostRequest(author_id=1, content="x" * (20 * 1024 * 1024)).SerializeToString()
+    body = post.CreatePostRequest(author_id=1, content="x" * (2 * 1024 * 1024)).SerializeToString()
     error = await call(channels[POST], POST, "CreatePost", body)
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     again = await call(channels[POST], POST, "GetPost", b"")

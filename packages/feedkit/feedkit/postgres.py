@@ -41,6 +41,10 @@ _UNREACHABLE = (
     # Deadlocks and the like: nobody's mistake, and gone when tried again.
     asyncpg.exceptions.TransactionRollbackError,
 )
+CONNECT_SECONDS = 10.0
+"""How long making a connection may take, however long the request that wants it can wait."""
+RELEASE_SECONDS = 5.0
+"""How long cancelling what a request left behind on its connection may take, before the connection is dropped."""
 CLOSE_SECONDS = 5.0
 """How long the end of a process waits for connections that are still used."""
 
@@ -67,6 +71,7 @@ class Database:
     def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", acquire_seconds: float) -> None:
         self._pool = pool
         self._acquire_seconds = acquire_seconds
+        self._keeping: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
@@ -76,7 +81,7 @@ class Database:
         where a statement took too long.
         """
         try:
-            connection = await self._pool.acquire(timeout=self._acquire_seconds)
+            connection = await self._acquire()
         except TimeoutError as error:
             if self._pool.get_size() < self._pool.get_max_size():
                 # There was room for one more connection, so it was the connecting that took too long.
@@ -96,11 +101,44 @@ class Database:
         finally:
             await self._give_back(connection)
 
+    async def _acquire(self) -> Connection:
+        pool = self._pool
+        if pool.get_idle_size() > 0 or pool.get_size() >= pool.get_max_size():
+            return await pool.acquire(timeout=self._acquire_seconds)
+        # One has to be made. Where that takes longer than this request can wait, it goes on, and a later one finds it:
+        # were it given up each time, a slow server would never get a single connection.
+        making = asyncio.create_task(self._make())
+        try:
+            async with asyncio.timeout(self._acquire_seconds):
+                return await asyncio.shield(making)
+        except (TimeoutError, asyncio.CancelledError):
+            self._keep(making)
+            raise
+
+    async def _make(self) -> Connection:
+        return await self._pool.acquire(timeout=CONNECT_SECONDS)
+
+    def _keep(self, making: "asyncio.Task[Connection]") -> None:
+        """Let the pool have a connection that nobody waits for any more, once it is made."""
+
+        async def keep() -> None:
+            try:
+                connection = await making
+            except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError) as error:
+                logger.info("a connection to PostgreSQL was not made: %s", error)
+            else:
+                await self._give_back(connection)
+
+        task = asyncio.create_task(keep())
+        self._keeping.add(task)
+        task.add_done_callback(self._keeping.discard)
+
     async def _give_back(self, connection: Connection) -> None:
         try:
-            # A cancelled request must still give its connection back.
-            await asyncio.shield(self._pool.release(connection))
-        except (OSError, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
+            # A cancelled request must still give its connection back; a query that it left is cancelled on the way, for
+            # which a slow server needs more time than a request has for getting a connection.
+            await asyncio.shield(self._pool.release(connection, timeout=RELEASE_SECONDS))
+        except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError) as error:
             # The pool has dropped the connection. What was done with it stands, or has raised its own error.
             logger.info("dropped a connection to PostgreSQL: %s", error)
 
@@ -146,7 +184,7 @@ async def database(settings: PostgresSettings) -> AsyncGenerator[Database]:
         min_size=0,
         max_size=settings.postgres_pool_size,
         command_timeout=settings.postgres_statement_seconds,
-        timeout=settings.postgres_acquire_seconds,
+        timeout=CONNECT_SECONDS,
         init=_trace_queries,
         reset=_keep_session,
     )

@@ -26,7 +26,7 @@ from pydantic import Field
 from feedkit import logs, telemetry
 from feedkit.config import AnySettings, ConfigurationError, Listen, Settings, load
 from feedkit.interceptors import Registrar
-from feedkit.transport import MAX_MESSAGE_BYTES, SERVER_KEEPALIVE
+from feedkit.transport import MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES, SERVER_KEEPALIVE
 
 logger = logging.getLogger(__name__)
 
@@ -232,10 +232,13 @@ def _make_server(settings: GrpcServerSettings) -> grpc.aio.Server:
     age_ms = int(settings.grpc_max_connection_age_seconds * 1000)
     return grpc.aio.server(
         options=[
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_connection_age_ms", age_ms),
             ("grpc.max_connection_age_grace_ms", int(settings.grpc_unary_seconds * 1000)),
+            # Shedding is the registrar's, which says why and when to come back; gRPC's own just cancels.
+            ("grpc.server.max_pending_requests", 100_000),
+            ("grpc.server.max_pending_requests_hard_limit", 200_000),
             # Two servers on one port would share its connections in silence.
             ("grpc.so_reuseport", 0),
             *SERVER_KEEPALIVE,

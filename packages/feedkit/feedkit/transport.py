@@ -3,6 +3,10 @@
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """The largest message. The largest legal one, a batch of 100 posts of the greatest length, is about 8 MiB."""
 
+MAX_REQUEST_BYTES = 1024 * 1024
+"""The largest request. The largest legal one, a post of the greatest length, is about 90 KiB; a list of millions of ids
+would hold up everybody else while it is looked at, only to be refused."""
+
 KEEPALIVE_SECONDS = 30
 
 KEEPALIVE: tuple[tuple[str, int], ...] = (

@@ -30,6 +30,7 @@ class PostSettings(GrpcServerSettings, PostgresSettings):
     id_lease_seconds: float = Field(
         default=15.0,
         ge=1,
+        le=3600,
         description="How long a worker number is leased. It is renewed after a third of this; a process that was killed "
         "keeps its number from others for this long.",
     )

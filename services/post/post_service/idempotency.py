@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from feedkit.errors import FailedPrecondition
+from feedkit.errors import FailedPrecondition, FeedError
 
 from post_service.post import Draft
 
@@ -61,5 +61,7 @@ async def purge(remove: Callable[[int], Awaitable[int]], every_seconds: float) -
         try:
             while await remove(PURGE_BATCH) == PURGE_BATCH:
                 continue
+        except FeedError as error:
+            logger.warning("expired idempotency keys were not removed: %s", error)
         except Exception:
             logger.exception("expired idempotency keys were not removed")

@@ -61,9 +61,16 @@ class PostStore:
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator["PostgresWriting"]:
-        """A transaction, committed at the end of the block."""
-        async with self._database.transaction() as connection:
-            yield PostgresWriting(connection, self._key_lifetime, self._key_wait_seconds)
+        """A transaction, committed at the end of the block if anything was written in it."""
+        try:
+            async with self._database.transaction() as connection:
+                writing = PostgresWriting(connection, self._key_lifetime, self._key_wait_seconds)
+                yield writing
+                if not writing.wrote:
+                    # Looking at a key locks its row, so that even then a commit would wait for the disk.
+                    raise _NothingWritten
+        except _NothingWritten:
+            return
 
     async def read(self, post_ids: Sequence[int]) -> dict[int, Post]:
         """Those of the posts that stand, by id."""
@@ -85,6 +92,10 @@ class PostStore:
         return [(row[0], row[1]) for row in rows]
 
 
+class _NothingWritten(Exception):
+    """Rolls back a transaction in which there is nothing to commit."""
+
+
 class PostgresWriting:
     """Implements `posts.Writing` in the transaction that a connection has open."""
 
@@ -92,6 +103,8 @@ class PostgresWriting:
         self._connection = connection
         self._key_lifetime = key_lifetime
         self._key_wait_seconds = key_wait_seconds
+        self.wrote = False
+        """Whether there is anything to commit."""
 
     async def claim(self, key: Key) -> Earlier | None:
         """Take an idempotency key, or tell what it stands for."""
@@ -129,6 +142,7 @@ class PostgresWriting:
         await self._tell(post_id, author_id, events_pb2.POST_EVENT_KIND_DELETED)
 
     async def _tell(self, post_id: int, author_id: int, kind: events_pb2.PostEventKind.ValueType) -> None:
+        self.wrote = True
         event = events_pb2.PostEvent(post_id=post_id, author_id=author_id, kind=kind)
         await outbox.append(self._connection, outbox.POST_EVENTS, [(author_id, event)])
 

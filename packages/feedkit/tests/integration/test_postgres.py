@@ -148,6 +148,51 @@ async def test_connections_in_use_do_not_hold_up_the_end(dsn: str, monkeypatch: 
         await task
 
 
+async def test_a_server_that_dies_after_the_answer_takes_nothing_back(open_database: OpenDatabase) -> None:
+    database = await open_database(postgres_pool_size=1)
+    for _ in range(20):
+        async with database.connection() as connection:
+            assert await connection.fetchval("SELECT 1") == 1
+            inner: Any = connection
+            asyncio.get_running_loop().call_soon(inner._con._transport.abort)
+    assert await fetch(database, "SELECT 2") == 2
+
+
+async def test_a_slow_server_is_connected_to_in_the_end(server: Postgres, open_database: OpenDatabase) -> None:
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", server.port)
+
+        async def slowly() -> None:
+            while data := await reader.read(65536):
+                await asyncio.sleep(0.15)
+                back.write(data)
+
+        async def at_once() -> None:
+            while data := await there.read(65536):
+                writer.write(data)
+
+        tasks = [asyncio.create_task(slowly()), asyncio.create_task(at_once())]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        back.close()
+        writer.close()
+
+    slow = await asyncio.start_server(relay, "127.0.0.1", 0)
+    port = slow.sockets[0].getsockname()[1]
+    async with slow:
+        database = await open_database(
+            postgres_dsn=f"postgresql://postgres@127.0.0.1:{port}/test", postgres_acquire_seconds=0.2
+        )
+        for _ in range(50):
+            try:
+                assert await fetch(database, "SELECT 1") == 1
+            except Unavailable:
+                continue
+            return
+        pytest.fail("no connection was ever made")
+
+
 # --- a restart --------------------------------------------------------------------------------------------------------
 
 
