@@ -1,6 +1,7 @@
 """Request bodies are read whole, within a size and a time, before the work on a request begins."""
 
 import asyncio
+import sys
 from http import HTTPStatus
 
 from feedkit.errors import FieldViolation
@@ -14,6 +15,10 @@ READ_SECONDS = 30.0
 DROPPED_BYTES = 32 * 1024 * 1024
 """How much of a refused body is read and dropped. Closing a connection that still receives resets it, and the client may
 then never see the answer."""
+
+TOO_LARGE = "MESSAGE_TOO_LARGE"
+_COUNTED_DIGITS = 18
+"""Sizes of more digits are all the same: too large."""
 
 _CLOSE: Header = (b"connection", b"close")
 
@@ -83,12 +88,18 @@ def _announced(scope: Scope) -> tuple[int | None, bool]:
     expects_continue = False
     for name, value in scope["headers"]:
         if name == b"content-length":
-            length = int(value) if value.isdigit() else None
+            length = _size(value) if value.isdigit() else None
         elif name == b"transfer-encoding":
             length = None
         elif name == b"expect":
             expects_continue = True
     return length, expects_continue
+
+
+def _size(digits: bytes) -> int:
+    # Python refuses to make numbers of thousands of digits, leading zeros included.
+    significant = digits.lstrip(b"0")
+    return int(significant or b"0") if len(significant) <= _COUNTED_DIGITS else sys.maxsize
 
 
 async def _drop(receive: Receive) -> None:
@@ -115,7 +126,7 @@ def _too_large(max_bytes: int) -> Problem:
     rule = f"must be at most {max_bytes} bytes"
     return Problem(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        "MESSAGE_TOO_LARGE",
+        TOO_LARGE,
         f"body: {rule}",
         violations=[FieldViolation("body", rule)],
         headers=[_CLOSE],

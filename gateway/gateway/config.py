@@ -29,6 +29,18 @@ class GatewaySettings(Settings):
     http_max_body_bytes: int = Field(
         default=1024 * 1024, gt=0, description="The largest request body in bytes; a larger one is answered 413."
     )
+    http_max_head_bytes: int = Field(
+        default=64 * 1024,
+        gt=0,
+        description="The longest head of a request in bytes, request line and all headers; a longer one is answered 431, "
+        "or 414 where it is mostly URL, and the connection is closed.",
+    )
+    http_head_seconds: float = Field(
+        default=15.0,
+        gt=0,
+        description="The longest that the head of a request may take from its first byte, and the first byte from when the "
+        "connection is made. Then half a head is answered 408, and the connection is closed.",
+    )
     request_seconds: float = Field(
         default=5.0,
         gt=0,

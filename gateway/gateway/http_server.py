@@ -12,6 +12,7 @@ from feedkit.server import Check, Process, StartError, watch_readiness
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.config import GatewaySettings
+from gateway.http_protocol import limited
 from gateway.routes.health import Health
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ def _listen(address: str) -> socket.socket:
 def _configuration(app: ASGIApp, settings: GatewaySettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=limited(settings),
         ws="none",
         lifespan="off",
         # Logs go where all of the process's go.

@@ -64,6 +64,20 @@ async def test_a_body_that_says_it_is_too_large_is_refused() -> None:
     assert exchange.served is None
 
 
+@pytest.mark.parametrize("size", [b"9" * 19, b"9" * 5000])
+async def test_a_size_beyond_counting_is_too_large(size: bytes) -> None:
+    exchange = Exchange([b"a", b""])
+    await exchange.run("POST", (b"content-length", size))
+    assert exchange.status == 413
+
+
+@pytest.mark.parametrize("size", [b"0" * 5000, b"0" * 5000 + b"1"])
+async def test_leading_zeros_do_not_make_a_size_larger(size: bytes) -> None:
+    exchange = Exchange([b"a", b""])
+    await exchange.run("POST", (b"content-length", size))
+    assert exchange.served == b"a"
+
+
 async def test_a_body_that_turns_out_too_large_is_refused() -> None:
     exchange = Exchange([b"a" * 60, b"a" * 60, b""])
     await exchange.run("POST", (b"transfer-encoding", b"chunked"))

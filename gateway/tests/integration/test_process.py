@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -71,18 +72,34 @@ def test_asked_to_stop_it_says_not_ready_while_it_still_serves_then_exits_0() ->
 
 
 def test_a_request_under_way_is_finished_before_the_end() -> None:
-    with gateway(FEED_DRAIN_SECONDS="0") as (process, client):
-
-        def stopping_in_the_middle() -> Generator[bytes]:
-            yield b'{"name": '
+    # A service that never says anything, so that the request is under way until it has taken too long.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        graph = f"127.0.0.1:{silent.getsockname()[1]}"
+        variables = {"FEED_DRAIN_SECONDS": "0", "FEED_GRAPH_TARGET": graph, "FEED_REQUEST_SECONDS": "1"}
+        with gateway(**variables) as (process, client), connected(client) as connection:
+            connection.sendall(b"GET /api/users/1 HTTP/1.1\r\nHost: x\r\n\r\n")
+            client.get("/healthz")
             process.send_signal(signal.SIGTERM)
-            # Long enough for the listener to be closed, which is not to be seen from here.
-            time.sleep(0.5)
-            yield b'"Ada"}'
+            assert connection.recv(65536).startswith(b"HTTP/1.1 503 ")
+            assert process.wait(10) == 0
 
-        answer = client.post("/api/users", content=stopping_in_the_middle())
-        assert (answer.status_code, answer.json()["reason"]) == (503, "DEPENDENCY_UNAVAILABLE")
-        assert process.wait(10) == 0
+
+def test_a_request_that_is_not_complete_is_not_waited_for() -> None:
+    with gateway(FEED_DRAIN_SECONDS="0", FEED_GRACE_SECONDS="30") as (process, client), connected(client) as connection:
+        connection.sendall(b"POST /api/users HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        client.get("/healthz")
+        process.send_signal(signal.SIGTERM)
+        answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"the request can be sent again" in answer
+        assert process.wait(5) == 0
+
+
+@contextmanager
+def connected(client: httpx.Client) -> Generator[socket.socket]:
+    address = (client.base_url.host, client.base_url.port)
+    with socket.create_connection(address, timeout=10) as connection:
+        yield connection
 
 
 @pytest.mark.parametrize(
