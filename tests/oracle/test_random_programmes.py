@@ -162,6 +162,7 @@ def run_programmes(mesh: Mesh, *, examples: int, steps: int) -> None:
     )
 
 
+@pytest.mark.timeout(900)
 def test_every_walk_equals_the_oracle_whatever_people_do(mesh: Mesh) -> None:
     run_programmes(mesh, examples=12, steps=30)
 
