@@ -1,8 +1,10 @@
 """The main job on real input: a whole college follows and posts through the gateway, and every home feed is right."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +16,8 @@ from feedctl.oracle import Oracle, faults
 
 POSTS_EACH = 2
 CONCURRENCY = 12
+PROCESSES = ("post", "graph", "hydrate", "timeline", "gateway")
+SECONDS_BETWEEN_KILLS = 3.0
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -54,15 +58,18 @@ async def differences(mesh: Mesh, api: FeedApi, viewers: Sequence[int], limit: i
 
 
 async def kill_in_turn(mesh: Mesh, stop: asyncio.Event) -> int:
-    """SIGKILL and restart every service process, one after another, until told to stop; how many died."""
+    """SIGKILL and restart every service process, one every few seconds, until told to stop; how many died."""
     killed = 0
-    while not stop.is_set():
-        for process in ("post", "graph", "hydrate", "timeline", "gateway"):
-            await asyncio.to_thread(mesh.kill, process)
-            await asyncio.to_thread(mesh.restart, process)
-            killed += 1
-            if stop.is_set():
-                break
+    for process in itertools.cycle(PROCESSES):
+        await asyncio.to_thread(mesh.kill, process)
+        await asyncio.to_thread(mesh.restart, process)
+        killed += 1
+        # Between two deaths there has to be time for work to be done that the next may destroy.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS_BETWEEN_KILLS):
+                await stop.wait()
+        if stop.is_set() and killed >= len(PROCESSES):
+            break
     return killed
 
 
