@@ -15,7 +15,7 @@ help: ## Show what there is to make.
 $(VENV)/installed: requirements.lock $(PYPROJECTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; set PYTHON=")'
 	@echo "Setting up $(VENV) (once, about a minute) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(patsubst %/pyproject.toml,-e %,$(PYPROJECTS))
 	@touch $@
