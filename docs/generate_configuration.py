@@ -39,6 +39,8 @@ def main() -> None:
     fields: dict[str, FieldInfo] = {}
     for process, settings in PROCESSES.items():
         for name, field in settings.model_fields.items():
+            if name in fields and _default(fields[name]) != _default(field):
+                raise SystemExit(f"{PREFIX}{name.upper()} has another default in {process} than in {used[name][0]}")
             used.setdefault(name, []).append(process)
             fields[name] = field
     rows = [_row(name, fields[name], processes) for name, processes in used.items()]

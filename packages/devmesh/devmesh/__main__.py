@@ -31,7 +31,7 @@ def settings(_context: click.Context, _parameter: click.Parameter, values: Itera
     for value in values:
         name, separator, content = value.partition("=")
         if not separator or not _SETTING.fullmatch(name):
-            raise click.BadParameter(f"{value!r} is not NAME=VALUE, such as FEED_CELEBRITY_THRESHOLD=50")
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE, such as FEED_FOLLOWING_LIMIT=50")
         named[name] = content
     return named
 

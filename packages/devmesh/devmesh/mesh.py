@@ -119,8 +119,9 @@ class Mesh:
             self._watcher = None
         with self._lock:
             try:
+                alive = self.addresses.pids
                 for name in reversed([*self._backends, *self._processes]):
-                    if self._stop_one(name) == -signal.SIGKILL:
+                    if self._stop_one(name) == -signal.SIGKILL and name in alive:
                         self._report(f"{name} did not stop when asked and was killed")
             finally:
                 if self._guard is not None:

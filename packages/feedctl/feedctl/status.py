@@ -50,6 +50,8 @@ async def _probe(name: str, address: str, ask: Callable[[str], Awaitable[str]]) 
             return Part(name, shown, True, await ask(address))
     except TimeoutError:
         return Part(name, shown, False, f"no answer in {SECONDS:g} s")
+    except grpc.aio.AioRpcError as error:
+        return Part(name, shown, False, error.code().name)
     except Exception as error:
         return Part(name, shown, False, f"{type(error).__name__}: {error}".splitlines()[0])
 

@@ -7,5 +7,5 @@ from pydantic import Field
 class HydrateSettings(GrpcServerSettings):
     """What `hydrate` can be told."""
 
-    post_target: str = Field(min_length=1, description="The gRPC name of the service `post`, `dns:///host:port`.")
-    graph_target: str = Field(min_length=1, description="The gRPC name of the service `graph`, `dns:///host:port`.")
+    post_target: str = Field(default="dns:///post:50051", description="The gRPC name of the service `post`.")
+    graph_target: str = Field(default="dns:///graph:50051", description="The gRPC name of the service `graph`.")

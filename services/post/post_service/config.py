@@ -8,9 +8,7 @@ from pydantic import Field
 class PostSettings(GrpcServerSettings, PostgresSettings):
     """What the service post can be told."""
 
-    graph_target: str = Field(
-        min_length=1, description="The gRPC name of the service graph, such as `dns:///graph:50051`."
-    )
+    graph_target: str = Field(default="dns:///graph:50051", description="The gRPC name of the service `graph`.")
     known_authors: int = Field(
         default=100_000,
         gt=0,

@@ -7,9 +7,9 @@ from pydantic import Field
 class TimelineSettings(GrpcServerSettings):
     """What `timeline` can be told."""
 
-    graph_target: str = Field(min_length=1, description="The gRPC name of the service `graph`, `dns:///host:port`.")
-    post_target: str = Field(min_length=1, description="The gRPC name of the service `post`, `dns:///host:port`.")
-    hydrate_target: str = Field(min_length=1, description="The gRPC name of the service `hydrate`, `dns:///host:port`.")
+    graph_target: str = Field(default="dns:///graph:50051", description="The gRPC name of the service `graph`.")
+    post_target: str = Field(default="dns:///post:50051", description="The gRPC name of the service `post`.")
+    hydrate_target: str = Field(default="dns:///hydrate:50051", description="The gRPC name of the service `hydrate`.")
     timeline_hydration_rounds: int = Field(
         default=8,
         gt=0,

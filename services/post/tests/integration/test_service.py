@@ -148,4 +148,3 @@ def test_a_setting_that_is_missing_is_one_clear_line() -> None:
     )
     assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
     assert "FEED_POSTGRES_DSN" in ended.stderr
-    assert "FEED_GRAPH_TARGET" in ended.stderr
