@@ -113,7 +113,9 @@ class CreatePostRequest(_message.Message):
     author_id: _builtins.int
     """The author, who is also the acting user."""
     content: _builtins.str
-    """The text: up to 5,000 characters (Unicode code points), no NUL. Blank text needs at least one medium."""
+    """The text: up to 5,000 characters (Unicode code points), no NUL. Text that shows
+    nothing, made of blanks and control characters alone, needs at least one medium.
+    """
     idempotency_key: _builtins.str
     """Makes a retry return the same post. Scoped to the author, remembered for 24 hours; empty = every call is a new post.
     Up to 255 printable ASCII characters.
