@@ -80,7 +80,7 @@ class Registrar(grpc.aio.Server):
         if handler.unary_stream:
             stream = self._serve_stream(method, cast("Any", handler.unary_stream))
             return grpc.unary_stream_rpc_method_handler(stream, deserialise, handler.response_serializer)
-        raise NotImplementedError(f"{method}: client streams have no wrapper yet")
+        raise NotImplementedError(f"{method}: no contract streams from its caller")
 
     def _serve_unary(self, method: str, behaviour: UnaryBehaviour) -> UnaryBehaviour:
         name, attributes, longest = method[1:], _attributes(method), self._unary_seconds

@@ -10,7 +10,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status as _rpc_status
 
 from feedkit import errors
-from feedkit.errors import Code, FeedError, FieldViolation
+from feedkit.errors import FeedError, FieldViolation
 
 DOMAIN = "feed"
 
@@ -26,7 +26,6 @@ NO_RETRY = ("grpc-retry-pushback-ms", "-1")
 """Tells the caller's channel not to retry. Whoever says that something behind it cannot be reached has tried that already;
 were every hop to retry its answer, a read would cost the product of all their attempts."""
 
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _CLASSES: dict[int, type[FeedError]] = {
     cls.code.value: cls
     for cls in (
@@ -117,8 +116,3 @@ def _from_transport(error: grpc.aio.AioRpcError, code: grpc.StatusCode, dependen
     if code is grpc.StatusCode.CANCELLED:
         return errors.Unavailable.of_dependency(dependency, "the call was cut off")
     return errors.Internal(f"{dependency} failed: {code.name} {error.details()}")
-
-
-def grpc_code(code: Code) -> grpc.StatusCode:
-    """The same code as gRPC spells it."""
-    return _CODES[code.value]
