@@ -1,14 +1,15 @@
-"""Redis: a traced client whose failures are domain errors."""
+"""Redis: a client that takes commands by the round trip, traced, whose failures are domain errors."""
 
+import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from pydantic import Field, RedisDsn
 from redis import asyncio as redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ClusterDownError, ReadOnlyError, TryAgainError
+from redis.exceptions import ClusterDownError, NoScriptError, ReadOnlyError, TryAgainError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
@@ -18,6 +19,9 @@ from feedkit.errors import Unavailable
 
 _AWAY = (RedisConnectionError, RedisTimeoutError, ReadOnlyError, ClusterDownError, TryAgainError)
 """Errors of a server that is away, loading its data, failing over or being moved."""
+
+Command: TypeAlias = tuple[str | bytes | int, ...]
+"""A command and its arguments; `key_scripts` makes them."""
 
 
 class RedisSettings(Settings):
@@ -29,36 +33,57 @@ class RedisSettings(Settings):
     )
 
 
-class TracedRedis(redis.Redis):
-    """A client that records a span for each round trip of a recorded request."""
+class Script:
+    """A Lua script that works on one key."""
 
-    async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run one command. Raises Unavailable where Redis does not answer."""
-        command = str(args[0])
-        attributes = {"db.system.name": "redis", "db.operation.name": command}
-        with telemetry.client_span(f"redis {command}", attributes):
-            try:
-                return await cast("Any", super()).execute_command(*args, **options)
-            except _AWAY as error:
-                raise Unavailable.of_dependency("redis") from error
+    _sources: dict[str, str] = {}
 
-    async def pipelined(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """Run several commands in one round trip, without MULTI. Answers in order; a command's own error is raised."""
+    def __init__(self, source: str) -> None:
+        self._sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+        self._sources[self._sha] = source
+
+    def __call__(self, key: str, *arguments: str | bytes | int) -> Command:
+        """The command that runs the script."""
+        return ("EVALSHA", self._sha, 1, key, *arguments)
+
+
+class Redis:
+    """A client. Give all commands of a step to one `run`: what is dear is the round trip."""
+
+    def __init__(self, client: "redis.Redis") -> None:
+        self._client = client
+
+    async def run(self, *commands: Command) -> list[Any]:
+        """Run commands in one round trip, and return their answers in order. Each is atomic alone, not all together.
+
+        Raises Unavailable where Redis does not answer, or is full.
+        """
         attributes = {"db.system.name": "redis", "db.operation.batch.size": len(commands)}
-        with telemetry.client_span("redis PIPELINE", attributes):
+        with telemetry.client_span("redis", attributes):
             try:
-                async with cast("Any", self.pipeline(transaction=False)) as pipeline:
-                    for command in commands:
-                        pipeline.execute_command(*command)
-                    return await pipeline.execute()
+                return await self._send(commands)
+            except NoScriptError:
+                for source in Script._sources.values():
+                    await cast("Any", self._client).script_load(source)
+                return await self._send(commands)
             except _AWAY as error:
                 raise Unavailable.of_dependency("redis") from error
+
+    async def _send(self, commands: tuple[Command, ...]) -> list[Any]:
+        async with cast("Any", self._client.pipeline(transaction=False)) as pipeline:
+            for command in commands:
+                pipeline.execute_command(*command)
+            return await pipeline.execute()
+
+    async def ping(self) -> None:
+        """Raise Unavailable where Redis does not answer."""
+        await self.run(("PING",))
 
 
 @asynccontextmanager
-async def connect(settings: RedisSettings) -> AsyncGenerator[TracedRedis]:
+async def connect(settings: RedisSettings) -> AsyncGenerator[Redis]:
     """Open a client. It connects when first used."""
-    client = cast("Any", TracedRedis).from_url(
+    client = cast("Any", redis.Redis).from_url(
         str(settings.redis_url),
         socket_connect_timeout=settings.redis_timeout_seconds,
         socket_timeout=settings.redis_timeout_seconds,
@@ -67,4 +92,4 @@ async def connect(settings: RedisSettings) -> AsyncGenerator[TracedRedis]:
         retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
     )
     async with client:
-        yield client
+        yield Redis(client)

@@ -131,6 +131,7 @@ class GetSettledResponse(_message.Message):
     LAG_EVENTS_FIELD_NUMBER: _builtins.int
     OPEN_CHUNKS_FIELD_NUMBER: _builtins.int
     OPEN_RECONCILES_FIELD_NUMBER: _builtins.int
+    UNSEEN_PULLED_MS_FIELD_NUMBER: _builtins.int
     settled: _builtins.bool
     """Whether all the counts below are 0."""
     outbox_rows: _builtins.int
@@ -141,6 +142,8 @@ class GetSettledResponse(_message.Message):
     """Chunks of large fan-outs that are not delivered."""
     open_reconciles: _builtins.int
     """Reconciles and rebuilds that are not done."""
+    unseen_pulled_ms: _builtins.int
+    """How long it takes at most until every timeline knows of the latest post that was not pushed, in milliseconds."""
     def __init__(
         self,
         *,
@@ -149,10 +152,11 @@ class GetSettledResponse(_message.Message):
         lag_events: _builtins.int = ...,
         open_chunks: _builtins.int = ...,
         open_reconciles: _builtins.int = ...,
+        unseen_pulled_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lag_events", b"lag_events", "open_chunks", b"open_chunks", "open_reconciles", b"open_reconciles", "outbox_rows", b"outbox_rows", "settled", b"settled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lag_events", b"lag_events", "open_chunks", b"open_chunks", "open_reconciles", b"open_reconciles", "outbox_rows", b"outbox_rows", "settled", b"settled", "unseen_pulled_ms", b"unseen_pulled_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

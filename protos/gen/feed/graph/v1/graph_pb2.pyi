@@ -590,6 +590,56 @@ class StreamFollowersResponse(_message.Message):
 Global___StreamFollowersResponse: _TypeAlias = StreamFollowersResponse  # noqa: Y015
 
 @_typing.final
+class StreamActiveFollowersRequest(_message.Message):
+    """Asks for the followers who were active lately."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    ACTIVE_DAYS_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.int
+    """Whose followers."""
+    active_days: _builtins.int
+    """How many days ago they were active at the longest, by the calendar in UTC: 0 means today."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.int = ...,
+        active_days: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_days", b"active_days", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamActiveFollowersRequest: _TypeAlias = StreamActiveFollowersRequest  # noqa: Y015
+
+@_typing.final
+class StreamActiveFollowersResponse(_message.Message):
+    """A large page of followers who were active lately."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOLLOWER_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def follower_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Follower ids, at most 10,000 a page."""
+
+    def __init__(
+        self,
+        *,
+        follower_ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["follower_ids", b"follower_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamActiveFollowersResponse: _TypeAlias = StreamActiveFollowersResponse  # noqa: Y015
+
+@_typing.final
 class StreamFolloweesRequest(_message.Message):
     """Asks for all followees."""
 
@@ -801,3 +851,117 @@ class GetViewerContextResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetViewerContextResponse: _TypeAlias = GetViewerContextResponse  # noqa: Y015
+
+@_typing.final
+class ClassifyAuthorsRequest(_message.Message):
+    """Asks which authors are pulled."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUTHOR_IDS_FIELD_NUMBER: _builtins.int
+    CELEBRITY_THRESHOLD_FIELD_NUMBER: _builtins.int
+    celebrity_threshold: _builtins.int
+    """The follower count from which an author is pulled. Authors who are in the index already are pulled whatever it is."""
+    @_builtins.property
+    def author_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The authors, at most 1,000; a repeated one is answered once."""
+
+    def __init__(
+        self,
+        *,
+        author_ids: _abc.Iterable[_builtins.int] | None = ...,
+        celebrity_threshold: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_ids", b"author_ids", "celebrity_threshold", b"celebrity_threshold"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClassifyAuthorsRequest: _TypeAlias = ClassifyAuthorsRequest  # noqa: Y015
+
+@_typing.final
+class ClassifyAuthorsResponse(_message.Message):
+    """Which authors are pulled, as two columns of equal length."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUTHOR_IDS_FIELD_NUMBER: _builtins.int
+    PULLED_FIELD_NUMBER: _builtins.int
+    FOLLOWER_COUNTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def author_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """One for each distinct id, in the order in which they were asked for. Users who do not exist have no followers."""
+
+    @_builtins.property
+    def pulled(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bool]:
+        """Whether the author at the same place is pulled."""
+
+    @_builtins.property
+    def follower_counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """How many followers the author at the same place has."""
+
+    def __init__(
+        self,
+        *,
+        author_ids: _abc.Iterable[_builtins.int] | None = ...,
+        pulled: _abc.Iterable[_builtins.bool] | None = ...,
+        follower_counts: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_ids", b"author_ids", "follower_counts", b"follower_counts", "pulled", b"pulled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClassifyAuthorsResponse: _TypeAlias = ClassifyAuthorsResponse  # noqa: Y015
+
+@_typing.final
+class ListPulledAuthorsRequest(_message.Message):
+    """Asks for the index of pulled authors."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_VERSION_FIELD_NUMBER: _builtins.int
+    since_version: _builtins.int
+    """The version that is known already; 0 = none, so that the whole index is returned."""
+    def __init__(
+        self,
+        *,
+        since_version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["since_version", b"since_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPulledAuthorsRequest: _TypeAlias = ListPulledAuthorsRequest  # noqa: Y015
+
+@_typing.final
+class ListPulledAuthorsResponse(_message.Message):
+    """The index of pulled authors, or what has changed in it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    ENTERED_AUTHOR_IDS_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """The version of the index with these changes: it grows with every change and never goes back."""
+    @_builtins.property
+    def entered_author_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The authors who entered the index after `since_version`."""
+
+    def __init__(
+        self,
+        *,
+        version: _builtins.int = ...,
+        entered_author_ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entered_author_ids", b"entered_author_ids", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPulledAuthorsResponse: _TypeAlias = ListPulledAuthorsResponse  # noqa: Y015

@@ -80,6 +80,11 @@ class GraphServiceStub:
                 request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamFollowersRequest.SerializeToString,
                 response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamFollowersResponse.FromString,
                 _registered_method=True)
+        self.StreamActiveFollowers = channel.unary_stream(
+                '/feed.graph.v1.GraphService/StreamActiveFollowers',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveFollowersRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveFollowersResponse.FromString,
+                _registered_method=True)
         self.StreamFollowees = channel.unary_stream(
                 '/feed.graph.v1.GraphService/StreamFollowees',
                 request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamFolloweesRequest.SerializeToString,
@@ -94,6 +99,16 @@ class GraphServiceStub:
                 '/feed.graph.v1.GraphService/RecordActivity',
                 request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.RecordActivityRequest.SerializeToString,
                 response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.RecordActivityResponse.FromString,
+                _registered_method=True)
+        self.ClassifyAuthors = channel.unary_unary(
+                '/feed.graph.v1.GraphService/ClassifyAuthors',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ClassifyAuthorsRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ClassifyAuthorsResponse.FromString,
+                _registered_method=True)
+        self.ListPulledAuthors = channel.unary_unary(
+                '/feed.graph.v1.GraphService/ListPulledAuthors',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListPulledAuthorsRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListPulledAuthorsResponse.FromString,
                 _registered_method=True)
         self.GetViewerContext = channel.unary_unary(
                 '/feed.graph.v1.GraphService/GetViewerContext',
@@ -177,6 +192,14 @@ class GraphServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamActiveFollowers(self, request, context):
+        """Streams the ids of those followers who were active lately, as StreamFollowers does for all: the ones to push to. Who
+        becomes active while the stream runs may be missing from it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StreamFollowees(self, request, context):
         """Streams the ids of all followees, as StreamFollowers does for followers.
         """
@@ -194,6 +217,22 @@ class GraphServiceServicer:
 
     def RecordActivity(self, request, context):
         """Records that a user is active now. Written at most once a day for each user. Errors: NOT_FOUND USER_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ClassifyAuthors(self, request, context):
+        """Decides which authors are pulled, and enters those into the index of pulled authors before it answers. An author is
+        pulled from the first time that they are found to have as many followers as the threshold.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPulledAuthors(self, request, context):
+        """Returns the index of pulled authors, or what has changed in it since a version of it. Who asks twice a second knows
+        every author who is pulled within a second.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -254,6 +293,11 @@ def add_GraphServiceServicer_to_server(servicer, server):
                     request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamFollowersRequest.FromString,
                     response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamFollowersResponse.SerializeToString,
             ),
+            'StreamActiveFollowers': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamActiveFollowers,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveFollowersRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveFollowersResponse.SerializeToString,
+            ),
             'StreamFollowees': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamFollowees,
                     request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamFolloweesRequest.FromString,
@@ -268,6 +312,16 @@ def add_GraphServiceServicer_to_server(servicer, server):
                     servicer.RecordActivity,
                     request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.RecordActivityRequest.FromString,
                     response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.RecordActivityResponse.SerializeToString,
+            ),
+            'ClassifyAuthors': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClassifyAuthors,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ClassifyAuthorsRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ClassifyAuthorsResponse.SerializeToString,
+            ),
+            'ListPulledAuthors': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPulledAuthors,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListPulledAuthorsRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListPulledAuthorsResponse.SerializeToString,
             ),
             'GetViewerContext': grpc.unary_unary_rpc_method_handler(
                     servicer.GetViewerContext,
@@ -530,6 +584,33 @@ class GraphService:
             _registered_method=True)
 
     @staticmethod
+    def StreamActiveFollowers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/StreamActiveFollowers',
+            feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveFollowersRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveFollowersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def StreamFollowees(request,
             target,
             options=(),
@@ -600,6 +681,60 @@ class GraphService:
             '/feed.graph.v1.GraphService/RecordActivity',
             feed_dot_graph_dot_v1_dot_graph__pb2.RecordActivityRequest.SerializeToString,
             feed_dot_graph_dot_v1_dot_graph__pb2.RecordActivityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ClassifyAuthors(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/ClassifyAuthors',
+            feed_dot_graph_dot_v1_dot_graph__pb2.ClassifyAuthorsRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.ClassifyAuthorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPulledAuthors(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/ListPulledAuthors',
+            feed_dot_graph_dot_v1_dot_graph__pb2.ListPulledAuthorsRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.ListPulledAuthorsResponse.FromString,
             options,
             channel_credentials,
             insecure,

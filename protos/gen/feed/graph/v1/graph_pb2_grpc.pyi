@@ -63,6 +63,10 @@ class GraphServiceStub:
     """Streams the ids of all followers in large packed pages, for jobs that visit everybody. A follow made while the stream
     runs may or may not be in it; one that stands throughout is in it once. An unknown user has no followers.
     """
+    StreamActiveFollowers: _grpc.UnaryStreamMultiCallable[_graph_pb2.StreamActiveFollowersRequest, _graph_pb2.StreamActiveFollowersResponse]
+    """Streams the ids of those followers who were active lately, as StreamFollowers does for all: the ones to push to. Who
+    becomes active while the stream runs may be missing from it.
+    """
     StreamFollowees: _grpc.UnaryStreamMultiCallable[_graph_pb2.StreamFolloweesRequest, _graph_pb2.StreamFolloweesResponse]
     """Streams the ids of all followees, as StreamFollowers does for followers."""
     BatchGetRelationships: _grpc.UnaryUnaryMultiCallable[_graph_pb2.BatchGetRelationshipsRequest, _graph_pb2.BatchGetRelationshipsResponse]
@@ -71,6 +75,14 @@ class GraphServiceStub:
     """
     RecordActivity: _grpc.UnaryUnaryMultiCallable[_graph_pb2.RecordActivityRequest, _graph_pb2.RecordActivityResponse]
     """Records that a user is active now. Written at most once a day for each user. Errors: NOT_FOUND USER_NOT_FOUND."""
+    ClassifyAuthors: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ClassifyAuthorsRequest, _graph_pb2.ClassifyAuthorsResponse]
+    """Decides which authors are pulled, and enters those into the index of pulled authors before it answers. An author is
+    pulled from the first time that they are found to have as many followers as the threshold.
+    """
+    ListPulledAuthors: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ListPulledAuthorsRequest, _graph_pb2.ListPulledAuthorsResponse]
+    """Returns the index of pulled authors, or what has changed in it since a version of it. Who asks twice a second knows
+    every author who is pulled within a second.
+    """
     GetViewerContext: _grpc.UnaryUnaryMultiCallable[_graph_pb2.GetViewerContextRequest, _graph_pb2.GetViewerContextResponse]
     """Returns all that a timeline must know of its viewer. Errors: NOT_FOUND USER_NOT_FOUND."""
 
@@ -109,6 +121,10 @@ class GraphServiceAsyncStub(GraphServiceStub):
     """Streams the ids of all followers in large packed pages, for jobs that visit everybody. A follow made while the stream
     runs may or may not be in it; one that stands throughout is in it once. An unknown user has no followers.
     """
+    StreamActiveFollowers: _aio.UnaryStreamMultiCallable[_graph_pb2.StreamActiveFollowersRequest, _graph_pb2.StreamActiveFollowersResponse]  # type: ignore[assignment]
+    """Streams the ids of those followers who were active lately, as StreamFollowers does for all: the ones to push to. Who
+    becomes active while the stream runs may be missing from it.
+    """
     StreamFollowees: _aio.UnaryStreamMultiCallable[_graph_pb2.StreamFolloweesRequest, _graph_pb2.StreamFolloweesResponse]  # type: ignore[assignment]
     """Streams the ids of all followees, as StreamFollowers does for followers."""
     BatchGetRelationships: _aio.UnaryUnaryMultiCallable[_graph_pb2.BatchGetRelationshipsRequest, _graph_pb2.BatchGetRelationshipsResponse]  # type: ignore[assignment]
@@ -117,6 +133,14 @@ class GraphServiceAsyncStub(GraphServiceStub):
     """
     RecordActivity: _aio.UnaryUnaryMultiCallable[_graph_pb2.RecordActivityRequest, _graph_pb2.RecordActivityResponse]  # type: ignore[assignment]
     """Records that a user is active now. Written at most once a day for each user. Errors: NOT_FOUND USER_NOT_FOUND."""
+    ClassifyAuthors: _aio.UnaryUnaryMultiCallable[_graph_pb2.ClassifyAuthorsRequest, _graph_pb2.ClassifyAuthorsResponse]  # type: ignore[assignment]
+    """Decides which authors are pulled, and enters those into the index of pulled authors before it answers. An author is
+    pulled from the first time that they are found to have as many followers as the threshold.
+    """
+    ListPulledAuthors: _aio.UnaryUnaryMultiCallable[_graph_pb2.ListPulledAuthorsRequest, _graph_pb2.ListPulledAuthorsResponse]  # type: ignore[assignment]
+    """Returns the index of pulled authors, or what has changed in it since a version of it. Who asks twice a second knows
+    every author who is pulled within a second.
+    """
     GetViewerContext: _aio.UnaryUnaryMultiCallable[_graph_pb2.GetViewerContextRequest, _graph_pb2.GetViewerContextResponse]  # type: ignore[assignment]
     """Returns all that a timeline must know of its viewer. Errors: NOT_FOUND USER_NOT_FOUND."""
 
@@ -208,6 +232,16 @@ class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def StreamActiveFollowers(
+        self,
+        request: _graph_pb2.StreamActiveFollowersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_graph_pb2.StreamActiveFollowersResponse], _abc.AsyncIterator[_graph_pb2.StreamActiveFollowersResponse]]:
+        """Streams the ids of those followers who were active lately, as StreamFollowers does for all: the ones to push to. Who
+        becomes active while the stream runs may be missing from it.
+        """
+
+    @_abc_1.abstractmethod
     def StreamFollowees(
         self,
         request: _graph_pb2.StreamFolloweesRequest,
@@ -232,6 +266,26 @@ class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_graph_pb2.RecordActivityResponse, _abc.Awaitable[_graph_pb2.RecordActivityResponse]]:
         """Records that a user is active now. Written at most once a day for each user. Errors: NOT_FOUND USER_NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def ClassifyAuthors(
+        self,
+        request: _graph_pb2.ClassifyAuthorsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.ClassifyAuthorsResponse, _abc.Awaitable[_graph_pb2.ClassifyAuthorsResponse]]:
+        """Decides which authors are pulled, and enters those into the index of pulled authors before it answers. An author is
+        pulled from the first time that they are found to have as many followers as the threshold.
+        """
+
+    @_abc_1.abstractmethod
+    def ListPulledAuthors(
+        self,
+        request: _graph_pb2.ListPulledAuthorsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.ListPulledAuthorsResponse, _abc.Awaitable[_graph_pb2.ListPulledAuthorsResponse]]:
+        """Returns the index of pulled authors, or what has changed in it since a version of it. Who asks twice a second knows
+        every author who is pulled within a second.
+        """
 
     @_abc_1.abstractmethod
     def GetViewerContext(

@@ -52,21 +52,29 @@ class HydratePostsRequest(_message.Message):
 
     VIEWER_ID_FIELD_NUMBER: _builtins.int
     POST_IDS_FIELD_NUMBER: _builtins.int
+    AUTHOR_IDS_FIELD_NUMBER: _builtins.int
     viewer_id: _builtins.int
     """Who looks; 0 = nobody in particular."""
     @_builtins.property
     def post_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The posts, at most 100; a repeated one is answered once."""
 
+    @_builtins.property
+    def author_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The author of the post at the same place, where the caller knows them: at most 100, as many as there are posts, or
+        none. They save a round trip and are never believed.
+        """
+
     def __init__(
         self,
         *,
         viewer_id: _builtins.int = ...,
         post_ids: _abc.Iterable[_builtins.int] | None = ...,
+        author_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["post_ids", b"post_ids", "viewer_id", b"viewer_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_ids", b"author_ids", "post_ids", b"post_ids", "viewer_id", b"viewer_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,206 @@
+"""The layout of every Redis key: its name, what is in it, and how that is read and written.
+
+Two kinds of values, both plain strings, because a packed string takes half the memory of a sorted set and is read with
+one copy (`tests/bench` has the figures):
+
+**Cached values**, `ctx`, `post`, `user`, `own` and `recents`, are copies of the truth. They begin with a tag:
+
+    "L" + 16 bytes              a lease: somebody is about to fill the key, and only the holder of the token may
+    "V" + payload               the value
+
+| key | payload | filled by | deleted or added to by |
+|---|---|---|---|
+| `ctx:v1:<viewer>` | number of followees (4 bytes), followee ids ascending | `timeline` | `graph`, `fanout` |
+| `post:v1:<post>` | `feed.post.v1.Post`; empty: there is none, or it is deleted | `hydrate` | `post`, `fanout` |
+| `user:v1:<user>` | `feed.graph.v1.User`, id and name | `hydrate` | nobody yet: names do not change |
+| `own:v1:<author>` | horizon, post ids, newest first | `timeline` | `post`, `fanout` |
+| `recents:v1:<author>` | the same | `timeline` | `fanout` |
+
+**Home timelines**, `tl:v1:<viewer>`, written by `fanout` alone:
+
+    entries, oldest first, 16 bytes each (post id, author id) · horizon · cut · epoch
+
+The trailer of 24 bytes is last, so that one GETRANGE from the end reads it together with the newest entries.
+
+- *Horizon*: every post above it that has been pushed, or belongs into the list, is in it. Readers ignore what is at or
+  below. 0: the list goes down to the beginning.
+- *Cut*: the highest post id that was ever trimmed.
+- *Epoch*: 8 random bytes, new at creation and at every rewrite (rebuild, reconcile), unchanged by pushes.
+
+Numbers are big-endian, 8 bytes unless told otherwise. **Any key may vanish at any time; an absent one is unknown, never
+empty.** The steps that write are in `key_scripts`.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+ENTRY_BYTES = 16
+TRAILER_BYTES = 24
+EPOCH_BYTES = 8
+TOKEN_BYTES = 16
+
+RECENTS_CHANGED = "recents-changed:v1"
+"""The channel on which `fanout` announces authors whose recents it has added to: a message is an author id, 8 bytes."""
+PULLED_UNSEEN = "pulled-unseen:v1"
+"""A key that exists while some `timeline` may not know of the latest post that was not pushed; its life tells how long."""
+
+_VALUE = b"V"
+_LEASE = b"L"
+_ID = struct.Struct(">q")
+_COUNT = struct.Struct(">I")
+_TRAILER = struct.Struct(">qq8s")
+
+
+def context(viewer_id: int) -> str:
+    """Whom a viewer follows."""
+    return f"ctx:v1:{viewer_id}"
+
+
+def post(post_id: int) -> str:
+    """A post's body."""
+    return f"post:v1:{post_id}"
+
+
+def user(user_id: int) -> str:
+    """A user's name."""
+    return f"user:v1:{user_id}"
+
+
+def own(author_id: int) -> str:
+    """An author's newest posts, for the author's own home timeline."""
+    return f"own:v1:{author_id}"
+
+
+def recents(author_id: int) -> str:
+    """A pulled author's newest posts, for everybody who follows them."""
+    return f"recents:v1:{author_id}"
+
+
+def timeline(viewer_id: int) -> str:
+    """A viewer's home timeline."""
+    return f"tl:v1:{viewer_id}"
+
+
+# --- cached values -----------------------------------------------------------------------------------------------------
+
+
+def lease(token: bytes) -> bytes:
+    """What a key holds while the owner of the token is filling it."""
+    return _LEASE + token
+
+
+def value(payload: bytes) -> bytes:
+    """What a key holds when it is filled."""
+    return _VALUE + payload
+
+
+def payload(raw: bytes | None) -> bytes | None:
+    """The payload of what was read; None where nothing is known: the key is absent, or leased."""
+    return raw[1:] if raw is not None and raw.startswith(_VALUE) else None
+
+
+def encode_context(followee_ids: Sequence[int]) -> bytes:
+    """The payload of `ctx`. `followee_ids` are ascending."""
+    return _COUNT.pack(len(followee_ids)) + struct.pack(f">{len(followee_ids)}q", *followee_ids)
+
+
+def decode_context(packed: bytes) -> tuple[int, ...]:
+    """The followee ids in a payload of `ctx`, ascending."""
+    (count,) = _COUNT.unpack_from(packed)
+    return struct.unpack_from(f">{count}q", packed, _COUNT.size)
+
+
+class PostList(NamedTuple):
+    """What `own` and `recents` hold: the newest posts of one author."""
+
+    post_ids: tuple[int, ...]
+    """Newest first, all above the horizon."""
+    horizon: int
+    """Every post of the author above it is in the list; 0: all posts are."""
+
+
+def encode_post_list(post_ids: Sequence[int], horizon: int) -> bytes:
+    """The payload of `own` and `recents`. `post_ids` are newest first and above the horizon."""
+    return struct.pack(f">{len(post_ids) + 1}q", horizon, *post_ids)
+
+
+def decode_post_list(packed: bytes) -> PostList:
+    """The list in a payload of `own` or `recents`."""
+    horizon, *post_ids = struct.unpack(f">{len(packed) // _ID.size}q", packed)
+    return PostList(tuple(post_ids), horizon)
+
+
+def encode_id(some_id: int) -> bytes:
+    """An id alone, as scripts and announcements take it."""
+    return _ID.pack(some_id)
+
+
+def decode_id(packed: bytes) -> int:
+    """The id in an announcement."""
+    (some_id,) = _ID.unpack(packed)
+    return some_id
+
+
+# --- home timelines ----------------------------------------------------------------------------------------------------
+
+
+class Trailer(NamedTuple):
+    """What a home timeline says of itself."""
+
+    horizon: int
+    cut: int
+    epoch: bytes
+
+
+def encode_entries(entries: Iterable[tuple[int, int]]) -> bytes:
+    """Entries of a home timeline, post id and author id, in the order given; scripts want the oldest first."""
+    numbers = [number for entry in entries for number in entry]
+    return struct.pack(f">{len(numbers)}q", *numbers)
+
+
+def encode_trailer(trailer: Trailer) -> bytes:
+    """The trailer of a home timeline; alone it is a timeline without entries."""
+    return _TRAILER.pack(*trailer)
+
+
+def newest(entries: int) -> int:
+    """The start for a GETRANGE to -1 that reads so many of the newest entries of a home timeline, and its trailer."""
+    return -(entries * ENTRY_BYTES + TRAILER_BYTES)
+
+
+class Tail(NamedTuple):
+    """The newest part of a home timeline, or all of it, as it was read; entries are only unpacked where needed."""
+
+    packed: bytes
+    """Entries, oldest first."""
+    trailer: Trailer
+
+    @property
+    def length(self) -> int:
+        """How many entries there are."""
+        return len(self.packed) // ENTRY_BYTES
+
+    def columns(self, start: int, stop: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Post ids and author ids of the entries from place `start` up to but without `stop`; 0 is the oldest."""
+        numbers = struct.unpack_from(f">{2 * (stop - start)}q", self.packed, start * ENTRY_BYTES)
+        return numbers[::2], numbers[1::2]
+
+    def place(self, post_id: int) -> int:
+        """How many entries are below a post id."""
+        low, high = 0, self.length
+        while low < high:
+            middle = (low + high) // 2
+            if _ID.unpack_from(self.packed, middle * ENTRY_BYTES)[0] < post_id:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+def decode_timeline(raw: bytes) -> Tail | None:
+    """What was read of a home timeline by GET or GETRANGE; None where there is none."""
+    if len(raw) < TRAILER_BYTES:
+        return None
+    entries, trailer = raw[:-TRAILER_BYTES], raw[-TRAILER_BYTES:]
+    return Tail(entries, Trailer(*_TRAILER.unpack(trailer)))

@@ -1,0 +1,51 @@
+-- Before every script. Ids are 8 bytes, big-endian. They are compared by halves, because a Lua number holds integers
+-- exactly only up to 2^53, and because comparing strings depends on the server's locale.
+local ID, ENTRY, TRAILER = 8, 16, 24
+
+local function less(a, b)
+  local a_high, a_low = struct.unpack('>I4I4', a)
+  local b_high, b_low = struct.unpack('>I4I4', b)
+  return a_high < b_high or (a_high == b_high and a_low < b_low)
+end
+
+local function greater_of(a, b)
+  if less(a, b) then return b end
+  return a
+end
+
+-- The id that begins the entry, or the list item, at a place counted from 0.
+local function id_at(packed, place, width)
+  return string.sub(packed, place * width + 1, place * width + ID)
+end
+
+-- The union of two runs of entries, each oldest first; what both have is in it once.
+local function union(ours, theirs)
+  local parts, i, j, n, m = {}, 0, 0, #ours / ENTRY, #theirs / ENTRY
+  while i < n and j < m do
+    local a, b = id_at(ours, i, ENTRY), id_at(theirs, j, ENTRY)
+    if a == b then
+      j = j + 1
+    elseif less(a, b) then
+      parts[#parts + 1] = string.sub(ours, i * ENTRY + 1, (i + 1) * ENTRY)
+      i = i + 1
+    else
+      parts[#parts + 1] = string.sub(theirs, j * ENTRY + 1, (j + 1) * ENTRY)
+      j = j + 1
+    end
+  end
+  parts[#parts + 1] = string.sub(ours, i * ENTRY + 1)
+  parts[#parts + 1] = string.sub(theirs, j * ENTRY + 1)
+  return table.concat(parts)
+end
+
+-- Writes a home timeline, trimmed to the newest `most` entries. Whatever is trimmed raises horizon and cut.
+local function write_timeline(key, entries, horizon, cut, epoch, most)
+  local over = #entries / ENTRY - most
+  if over > 0 then
+    local highest_trimmed = id_at(entries, over - 1, ENTRY)
+    horizon = greater_of(horizon, highest_trimmed)
+    cut = greater_of(cut, highest_trimmed)
+    entries = string.sub(entries, over * ENTRY + 1)
+  end
+  redis.call('SET', key, entries .. horizon .. cut .. epoch, 'KEEPTTL')
+end
