@@ -17,10 +17,11 @@ from devmesh.console import Screen
 from devmesh.errors import MeshCancelled, MeshError
 from devmesh.mesh import Mesh
 from devmesh.ports import GATEWAY, Ports
-from devmesh.seed import Showcase, seed
+from devmesh.seed import PULLED_FROM_FOLLOWERS, Showcase, seed
 from devmesh.state import State
 
 DOWN_SECONDS = 120.0
+THRESHOLD = "FEED_CELEBRITY_THRESHOLD"
 _WATCH_SECONDS = 0.2
 _SETTING = re.compile(r"[A-Z][A-Z0-9_]*")
 
@@ -79,6 +80,8 @@ def up(settings: dict[str, str], no_seed: bool, data: Path | None, gateway_port:
     screen = Screen()
     stop = _stop_signals()
     state = State()
+    # What a mesh of millions takes for a celebrity, nobody is among sixty people.
+    settings = {THRESHOLD: str(PULLED_FROM_FOLLOWERS), **settings}
     with state.claim():
         mesh = Mesh(
             settings,
@@ -93,7 +96,7 @@ def up(settings: dict[str, str], no_seed: bool, data: Path | None, gateway_port:
         try:
             showcase = _start(mesh, screen, stop, with_seed=not no_seed)
             state.write(mesh.addresses)
-            screen.ready(mesh.addresses, showcase)
+            screen.ready(mesh.addresses, showcase, settings[THRESHOLD])
             while not stop.wait(_WATCH_SECONDS):
                 if mesh.failure is not None:
                     raise mesh.failure

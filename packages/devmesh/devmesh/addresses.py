@@ -13,7 +13,7 @@ class Addresses:
     gateway: str
     """Base URL without a final slash: ``http://127.0.0.1:8080``."""
     grpc: Mapping[str, str]
-    """Service → ``host:port``."""
+    """Process → ``host:port``: the services by their names, and their relays, which serve nothing but their health."""
     postgres: Mapping[str, str]
     """Service → DSN of its own database."""
     redis: str
@@ -21,8 +21,8 @@ class Addresses:
     kafka: str
     """Bootstrap server, ``host:port``."""
     pids: Mapping[str, int]
-    """Process → pid: the services, ``gateway``, ``postgres``, ``redis``, ``kafka``, and ``mesh``, which started them
-    all. A process that is down at the moment is absent."""
+    """Process → pid: the services and their relays, ``gateway``, ``postgres``, ``redis``, ``kafka``, and ``mesh``,
+    which started them all. A process that is down at the moment is absent."""
 
     def to_json(self) -> str:
         """One JSON object with the fields of this class."""

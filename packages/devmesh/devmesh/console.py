@@ -56,8 +56,8 @@ class Screen:
         for name, address in rows.items():
             self._out.print(f"  [bold]{name:<{width}}[/bold]  {address}")
 
-    def ready(self, addresses: Addresses, showcase: Showcase | None) -> None:
-        """All is up: what it is, where it is, what to try, how to end it."""
+    def ready(self, addresses: Addresses, showcase: Showcase | None, threshold: str) -> None:
+        """All is up: what it is, where it is, who counts as a celebrity, what to try, how to end it."""
         self.line("")
         self._out.print("[bold green]The mesh is ready.[/bold green]")
         self._out.print(
@@ -66,6 +66,11 @@ class Screen:
         )
         self.line("")
         self.addresses(addresses)
+        self.line("")
+        self.line(
+            f"Posts of authors with {threshold} followers or more are pulled when somebody reads, all others are pushed "
+            "when they are written (--set FEED_CELEBRITY_THRESHOLD=...)."
+        )
         self.line("")
         self.line("Try:")
         for line in _examples(addresses.gateway, showcase):

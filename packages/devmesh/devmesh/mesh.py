@@ -221,7 +221,8 @@ class Mesh:
             self._report(f"{backend.name} is ready at {backend.address}")
 
     def _migrate(self) -> None:
-        running = [self._run(process, "migrate") for process in self._processes.values() if process.migrates]
+        migrating = [process for process in self._processes.values() if process.migrates]
+        running = [self._run(process, "migrate", port=None) for process in migrating]
         for child in running:
             if child.wait(MIGRATE_SECONDS, self._cancelled) != 0:
                 raise child.death("while migrating its database")
@@ -229,19 +230,20 @@ class Mesh:
             self._report(f"migrated {', '.join(child.name for child in running)}")
 
     def _spawn(self, name: str) -> None:
-        self._children[name] = self._run(self._declared(name))
+        process = self._declared(name)
+        self._children[name] = self._run(process, process.role, port=self._port(process))
 
-    def _run(self, process: Process, *arguments: str) -> Child:
+    def _run(self, process: Process, role: str | None, *, port: int | None) -> Child:
         if self._guard is None:
             raise MeshError("the mesh is not running")
         return Child(
             process.name,
             # -P: a directory of the same name where the mesh was started must not be taken for the module.
-            [sys.executable, "-P", "-m", process.module, *arguments],
+            [sys.executable, "-P", "-m", process.module, *([] if role is None else [role])],
             guard=self._guard,
             log=self._log_file(process.name),
             environment=self._environment(process),
-            port=None if arguments else self._port(process),
+            port=port,
         )
 
     def _wait_ready(self, *names: str) -> None:
@@ -296,12 +298,16 @@ class Mesh:
             "FEED_AUTH_MODE": "dev",
             # No balancer has to learn first that a process is going, so every stop would wait in vain.
             "FEED_DRAIN_SECONDS": "0",
-            **{f"FEED_{name.upper()}_TARGET": target for name, target in addresses.grpc.items()},
+            **self._targets(addresses.grpc),
             "FEED_REDIS_URL": addresses.redis,
             "FEED_KAFKA_BROKERS": addresses.kafka,
             **own,
             **self._settings,
         }
+
+    def _targets(self, grpc: Mapping[str, str]) -> dict[str, str]:
+        services = [name for name in grpc if self._processes[name].role is None]
+        return {f"FEED_{name.upper()}_TARGET": grpc[name] for name in services}
 
     # --- watching --------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The processes of the mesh, declared. A new one is one more entry in ``PROCESSES``.
 
-Each is started as ``python -m MODULE`` and knows its neighbours only by the environment: the same variables, with the
-same names, that a cluster gives it.
+Each is started as ``python -m MODULE [ROLE]`` and knows its neighbours only by the environment: the same variables,
+with the same names, that a cluster gives it.
 """
 
 from dataclasses import dataclass
@@ -18,16 +18,22 @@ class Process:
     """``grpc``: ready when its health service says SERVING. ``http``: when ``/readyz`` answers 200."""
     port: int
     """The fixed port that people know; tests get free ones."""
+    role: str | None = None
+    """The role of its module that it runs, beside the one that serves the module's contract. It serves nothing but its
+    health, so nobody is given its address."""
     database: str | None = None
-    """The PostgreSQL database it owns, if it owns one."""
+    """The PostgreSQL database it works on, if it does on one. Processes of one module share theirs."""
     migrates: bool = False
     """Whether ``python -m MODULE migrate`` has to run before it starts."""
 
 
-# Clients of the mesh know these ports; 50053 is fanout's.
+# Clients of the mesh know these ports; at 50061 and above there is nothing but health.
 PROCESSES: tuple[Process, ...] = (
     Process("post", "post_service", "grpc", 50051, database="post", migrates=True),
     Process("graph", "graph_service", "grpc", 50052, database="graph", migrates=True),
+    Process("post-relay", "post_service", "grpc", 50061, role="relay", database="post"),
+    Process("graph-relay", "graph_service", "grpc", 50062, role="relay", database="graph"),
+    Process("fanout", "fanout_service", "grpc", 50053),
     Process("timeline", "timeline_service", "grpc", 50054),
     Process("hydrate", "hydrate_service", "grpc", 50055),
     Process("gateway", "gateway", "http", 8080),

@@ -17,6 +17,9 @@ from devmesh.errors import MeshCancelled, MeshError
 _SEED = 2024
 _CELEBRITIES = 3
 _POSTS = 150
+PULLED_FROM_FOLLOWERS = 30
+"""The follower count from which authors are pulled that suits this community: five of sixty are, among them all whom
+everybody follows, and everybody's feed comes both ways."""
 # Whose feed is shown first: an ordinary person who follows enough people.
 _VIEWER = 6
 

@@ -29,6 +29,14 @@ def test_everybody_follows_the_celebrities_and_nobody_themselves() -> None:
         assert len(followees) == len(set(followees))
 
 
+def test_some_people_are_pulled_and_most_are_not() -> None:
+    people = [str(number) for number in range(1, 61)]
+    dice = random.Random(2024)
+    followers = Counter(followee for person in people for followee in seed.followees(dice, people, person))
+    pulled = [person for person in people if followers[person] >= seed.PULLED_FROM_FOLLOWERS]
+    assert pulled == people[:5]
+
+
 def test_fame_is_unequal_beyond_the_celebrities() -> None:
     people = [str(number) for number in range(1, 61)]
     dice = random.Random(3)

@@ -27,7 +27,7 @@ class Shell:
         self.directory = directory
         self.stand_ins = directory / "stand-ins"
         self.stand_ins.mkdir()
-        for service in ("post", "graph", "timeline", "hydrate"):
+        for service in ("post", "graph", "fanout", "timeline", "hydrate"):
             shutil.copy(TOYS / "toy_service.py", self.stand_ins / f"{service}_service.py")
         shutil.copy(TOYS / "toy_gateway.py", self.stand_ins / "gateway.py")
         self._started: list[subprocess.Popen[str]] = []
@@ -92,6 +92,19 @@ def lives(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+@pytest.mark.parametrize(
+    ("words", "threshold"), [([], 30), (["--set", "FEED_CELEBRITY_THRESHOLD=7"], 7)], ids=["unless told", "as told"]
+)
+def test_celebrities_are_few_in_a_small_community(shell: Shell, words: list[str], threshold: int) -> None:
+    up = shell.up(*words)
+    shell.ready()
+    shell.run("down")
+    _, out, _ = shell.finish(up)
+    assert f"Posts of authors with {threshold} followers or more are pulled" in out
+    log = shell.directory / ".devmesh" / "logs" / "fanout.log"
+    assert f"FEED_CELEBRITY_THRESHOLD={threshold}" in log.read_text().splitlines()
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])

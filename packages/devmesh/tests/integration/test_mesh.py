@@ -22,9 +22,10 @@ pytestmark = pytest.mark.integration
 TOYS = os.pathsep.join([str(Path(__file__).parent.parent / "toys"), *filter(None, sys.path)])
 POST = Process("post", "toy_service", "grpc", 50051, database="post", migrates=True)
 GRAPH = Process("graph", "toy_service", "grpc", 50052, database="graph", migrates=True)
+RELAY = Process("post-relay", "toy_service", "grpc", 50061, role="relay", database="post")
 TIMELINE = Process("timeline", "toy_service", "grpc", 50054)
 GATEWAY = Process("gateway", "toy_gateway", "http", 8080)
-ALL = (POST, GRAPH, TIMELINE, GATEWAY)
+ALL = (POST, GRAPH, RELAY, TIMELINE, GATEWAY)
 
 
 def toy_mesh(
@@ -108,10 +109,20 @@ def test_databases_are_migrated_before_their_service_starts(mesh: Mesh) -> None:
     assert mesh.log("post").startswith(f"migrated {mesh.addresses.postgres['post']}\n")
 
 
+def test_a_role_runs_on_the_database_of_its_service_which_alone_migrates_it_and_is_no_target(mesh: Mesh) -> None:
+    said = mesh.log("post-relay").splitlines()
+    assert said[0] == "ROLE=relay", "without a migration before"
+    assert f"FEED_POSTGRES_DSN={mesh.addresses.postgres['post']}" in said
+    assert f"FEED_GRPC_LISTEN={mesh.addresses.grpc['post-relay']}" in said
+    assert "ROLE=" in mesh.log("post").splitlines()
+    targets = {line.partition("=")[0] for line in said if "_TARGET=" in line}
+    assert targets == {"FEED_POST_TARGET", "FEED_GRAPH_TARGET", "FEED_TIMELINE_TARGET"}
+
+
 # --- one process -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["post", "gateway", "redis", "postgres", "kafka"])
+@pytest.mark.parametrize("name", ["post", "post-relay", "gateway", "redis", "postgres", "kafka"])
 def test_a_killed_process_is_down_until_it_is_started_again_at_its_address(mesh: Mesh, name: str) -> None:
     before = mesh.addresses
     mesh.kill(name)
@@ -144,7 +155,7 @@ def test_a_frozen_process_can_be_ended_in_order(mesh: Mesh) -> None:
 
 
 def test_an_unknown_process_is_refused_with_the_known_ones(mesh: Mesh) -> None:
-    known = "post, graph, timeline, gateway, kafka, redis, postgres"
+    known = "post, graph, post-relay, timeline, gateway, kafka, redis, postgres"
     with pytest.raises(MeshError, match=f"no process 'pots' in this mesh; there are {known}"):
         mesh.kill("pots")
 

@@ -48,6 +48,7 @@ try:
 except RuntimeError as error:
     sys.exit(str(error))
 server.start()
+print(f"ROLE={' '.join(sys.argv[1:])}", flush=True)
 for name in sorted(os.environ):
     print(f"{name}={os.environ[name]}", flush=True)
 if trouble == "soon":
