@@ -10,9 +10,15 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
+from typing import Any, NamedTuple, TypeVar, cast
 
 import grpc
 import grpc.aio
@@ -289,31 +295,62 @@ async def running(name: str, settings: Settings) -> AsyncGenerator[Process]:
         logger.info("stopping")
 
 
+class Role(NamedTuple):
+    """A further process of a service, with settings of its own, served as the service itself is."""
+
+    settings: type[Any]
+    run: Callable[[Process, Any], Awaitable[None]]
+
+
 def main(
     name: str,
     settings_class: type[AnySettings],
     run: Callable[[Process, AnySettings], Awaitable[None]],
-    commands: dict[str, Callable[[AnySettings], Awaitable[None]]] | None = None,
+    commands: Mapping[str, Callable[[AnySettings], Awaitable[None]]] | None = None,
+    roles: Mapping[str, Role] | None = None,
 ) -> None:
     """The entry point of a process: `python -m <module>` serves; further words name other commands, such as `migrate`.
 
+    `roles` are words that serve as well: `relay` of the service `post` is a process called `post-relay`.
+
     Exits 0 after an orderly stop, 1 with one clear line where it cannot start, 2 for an unknown command.
     """
-    commands = commands or {}
+    commands, roles = commands or {}, roles or {}
     arguments = sys.argv[1:]
-    if len(arguments) > 1 or (arguments and arguments[0] not in commands):
-        known = " | ".join(sorted(commands))
-        sys.exit(_usage(name, known))
+    if len(arguments) > 1 or (arguments and arguments[0] not in {*commands, *roles}):
+        sys.exit(_usage(name, " | ".join(sorted({*commands, *roles}))))
+    if arguments and (command := commands.get(arguments[0])):
+        _run(name, settings_class, lambda settings: _command(command, settings))
+    elif arguments:
+        role = roles[arguments[0]]
+        _run_server(f"{name}-{arguments[0]}", role.settings, role.run)
+    else:
+        _run_server(name, settings_class, run)
+
+
+def _run_server(
+    name: str, settings_class: type[AnySettings], run: Callable[[Process, AnySettings], Awaitable[None]]
+) -> None:
+    async def serve(settings: AnySettings) -> None:
+        async with running(name, settings) as process:
+            await run(process, settings)
+
+    _run(name, settings_class, serve, lambda: telemetry.configured(name))
+
+
+def _run(
+    name: str,
+    settings_class: type[AnySettings],
+    work: Callable[[AnySettings], Coroutine[Any, Any, None]],
+    around: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> None:
     # The level is a setting, and settings may be wrong, which has to be logged already.
     logs.configure(name, "INFO")
     try:
         settings = load(settings_class)
         logs.configure(name, settings.log_level)
-        if arguments:
-            uvloop.run(_command(commands[arguments[0]], settings))
-        else:
-            with telemetry.configured(name):
-                uvloop.run(_serve(name, settings, run))
+        with around():
+            uvloop.run(work(settings))
     except (ConfigurationError, StartError) as error:
         logger.error("cannot start: %s", error)
         sys.exit(1)
@@ -329,8 +366,3 @@ def _usage(name: str, commands: str) -> int:
 
 async def _command(command: Callable[[AnySettings], Awaitable[None]], settings: AnySettings) -> None:
     await command(settings)
-
-
-async def _serve(name: str, settings: AnySettings, run: Callable[[Process, AnySettings], Awaitable[None]]) -> None:
-    async with running(name, settings) as process:
-        await run(process, settings)

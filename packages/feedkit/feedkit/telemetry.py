@@ -20,7 +20,7 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.trace import Span, SpanContext, SpanKind, StatusCode
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
@@ -181,6 +181,49 @@ def stream_span(name: str, attributes: Mapping[str, AttributeValue]) -> Generato
         raise
     finally:
         span.end()
+
+
+def producer_span(
+    name: str, attributes: Mapping[str, AttributeValue], parent: context.Context | None = None
+) -> tuple[Span, dict[str, str]]:
+    """The span of a record that is sent on, and the W3C headers to send with it.
+
+    `parent` is the current context unless given. The span is never current, because many records are on their way at
+    once; whoever asked for it ends it. Nothing is recorded, and the parent is passed on, where that is not sampled.
+    """
+    headers: dict[str, str] = {}
+    if not _sampled(parent):
+        _propagator.inject(headers, parent)
+        return trace.INVALID_SPAN, headers
+    span = _tracer.start_span(name, parent, SpanKind.PRODUCER, attributes)
+    _propagator.inject(headers, trace.set_span_in_context(span, parent))
+    return span, headers
+
+
+def consumer_span(
+    name: str, carriers: Sequence[Mapping[str, str]], attributes: Mapping[str, AttributeValue]
+) -> AbstractContextManager[Span]:
+    """The span of the handling of some records, given by their W3C headers; current within the block.
+
+    One span for a whole batch: the child of the first record that is sampled, linked to all other sampled ones. Where
+    none is, nothing is recorded and the first trace is passed on. A malformed `traceparent` counts as none.
+    """
+    found = [found for carrier in carriers if (found := extract(carrier))]
+    sampled = {_span_context(one).span_id: one for one in found if _sampled(one)}
+    if not sampled:
+        parent = found[0] if found else _NOBODY
+        return _Current(_tracer.start_span(name, parent, SpanKind.CONSUMER, attributes), parent)
+    [parent, *others] = sampled.values()
+    links = [Link(_span_context(other)) for other in others]
+    return _Current(_tracer.start_span(name, parent, SpanKind.CONSUMER, attributes, links), parent)
+
+
+def _span_context(of: context.Context | None) -> SpanContext:
+    return trace.get_current_span(of).get_span_context()
+
+
+def _sampled(parent: context.Context | None) -> bool:
+    return _span_context(parent).trace_flags.sampled
 
 
 def record_client_span(
