@@ -3,14 +3,17 @@
 from importlib.resources import files
 
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
-from feedkit import postgres
+from feedkit import postgres, redis
 from feedkit.server import Process, main
 
 from graph_service.activity import Activity
 from graph_service.config import GraphSettings
+from graph_service.context_store import ContextStore
 from graph_service.follow_lists import FollowLists
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
+from graph_service.pulled_authors import PulledAuthors
+from graph_service.pulled_store import PulledAuthorStore
 from graph_service.relationships import Relationships
 from graph_service.rpc import Servicer
 from graph_service.store import Store
@@ -23,13 +26,15 @@ MIGRATIONS = files("graph_service") / "migrations"
 
 async def run(process: Process, settings: GraphSettings) -> None:
     database = await process.enter(postgres.database(settings))
+    contexts = ContextStore(await process.enter(redis.connect(settings)))
     store = Store(database)
     servicer = Servicer(
         users=Users(store),
-        follows=Follows(FollowStore(database), settings.following_limit),
+        follows=Follows(FollowStore(database), contexts, settings.following_limit),
         follow_lists=FollowLists(store),
         relationships=Relationships(store),
         activity=Activity(store),
+        pulled_authors=PulledAuthors(PulledAuthorStore(database)),
         viewer_contexts=ViewerContexts(store),
     )
     await process.serve(

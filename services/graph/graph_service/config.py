@@ -1,11 +1,12 @@
 """The settings of `graph`."""
 
 from feedkit.postgres import PostgresSettings
+from feedkit.redis import RedisSettings
 from feedkit.server import GrpcServerSettings
 from pydantic import Field
 
 
-class GraphSettings(GrpcServerSettings, PostgresSettings):
+class GraphSettings(GrpcServerSettings, PostgresSettings, RedisSettings):
     """What `graph` can be told."""
 
     following_limit: int = Field(

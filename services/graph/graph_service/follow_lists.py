@@ -43,6 +43,13 @@ class Ids(NamedTuple):
     position: int
 
 
+class ActiveIds(NamedTuple):
+    """Those of some followers in a row who were active lately; the position of the last in the row, None at the end."""
+
+    user_ids: Sequence[int]
+    position: int | None
+
+
 class Page(NamedTuple):
     """A page of users; the token is empty at the end, and only there."""
 
@@ -59,6 +66,10 @@ class FollowListStore(Protocol):
 
     async def follow_ids(self, side: Side, user_id: int, before: int, limit: int) -> Ids | None:
         """The first `limit` ids that follow the position `before`; None if there are none."""
+        ...
+
+    async def active_follower_ids(self, user_id: int, active_days: int, before: int, limit: int) -> ActiveIds:
+        """Those of the first `limit` followers after the position `before` who were active in the last `active_days`."""
         ...
 
     async def user_exists(self, user_id: int) -> bool:
@@ -95,6 +106,17 @@ class FollowLists:
             if len(page.user_ids) < STREAM_PAGE:
                 return
             before = page.position
+
+    async def stream_active_followers(self, user_id: int, active_days: int) -> AsyncIterator[Sequence[int]]:
+        """The ids of followers who were active today or on one of the `active_days` before, in UTC.
+
+        A page has those of `STREAM_PAGE` followers in a row, so however few they are, no statement takes long.
+        """
+        before: int | None = MAX_ID
+        while before is not None:
+            user_ids, before = await self._store.active_follower_ids(user_id, active_days, before, STREAM_PAGE)
+            if user_ids:
+                yield user_ids
 
 
 def write_token(side: Side, position: int) -> str:

@@ -61,11 +61,27 @@ class FollowStore(Protocol):
         ...
 
 
-class Follows:
-    """Follows and unfollows. Nobody gets beyond `limit` followees."""
+class CachedContexts(Protocol):
+    """What timelines remember of whom their viewers follow."""
 
-    def __init__(self, store: FollowStore, limit: int) -> None:
+    async def forget(self, viewer_id: int) -> None:
+        """See that nothing from before now is remembered of a viewer, if that can be done in less than a second.
+
+        Where it cannot, whoever handles the event of the change does it.
+        """
+        ...
+
+
+class Follows:
+    """Follows and unfollows. Nobody gets beyond `limit` followees.
+
+    Whatever succeeds has made timelines forget whom the actor followed, also where nothing changed: a caller who asks
+    again may do so because the first try ended between the change and that.
+    """
+
+    def __init__(self, store: FollowStore, contexts: CachedContexts, limit: int) -> None:
         self._store = store
+        self._contexts = contexts
         self._limit = limit
 
     async def follow(self, actor_id: int, followee_id: int) -> bool:
@@ -83,6 +99,7 @@ class Follows:
         )
         if results is None:
             raise user_not_found(actor_id, "actor_id")
+        await self._contexts.forget(actor_id)
         return results
 
     async def unfollow(self, actor_id: int, followee_id: int) -> bool:
@@ -92,6 +109,7 @@ class Follows:
             raise user_not_found(actor_id, "actor_id")
         if followee_id not in standing.existing:
             raise user_not_found(followee_id, "followee_id")
+        await self._contexts.forget(actor_id)
         return followee_id in standing.followed
 
     def _refused(self, refusal: Refusal, followee_id: int) -> FeedError:

@@ -8,6 +8,7 @@ from feed.graph.v1 import graph_pb2_grpc
 from graph_service.activity import Activity
 from graph_service.follow_lists import FollowLists, Side
 from graph_service.follows import FollowResult, Follows, Outcome
+from graph_service.pulled_authors import PulledAuthors
 from graph_service.relationships import Relationships
 from graph_service.users import User, Users
 from graph_service.viewer_context import ViewerContexts
@@ -30,6 +31,7 @@ class Servicer(graph_pb2_grpc.GraphServiceServicer):
         follow_lists: FollowLists,
         relationships: Relationships,
         activity: Activity,
+        pulled_authors: PulledAuthors,
         viewer_contexts: ViewerContexts,
     ) -> None:
         self._users = users
@@ -37,6 +39,7 @@ class Servicer(graph_pb2_grpc.GraphServiceServicer):
         self._follow_lists = follow_lists
         self._relationships = relationships
         self._activity = activity
+        self._pulled_authors = pulled_authors
         self._viewer_contexts = viewer_contexts
 
     async def CreateUser(self, request: pb.CreateUserRequest, context: object) -> pb.CreateUserResponse:
@@ -74,6 +77,13 @@ class Servicer(graph_pb2_grpc.GraphServiceServicer):
         async for follower_ids in self._follow_lists.stream(Side.FOLLOWERS, request.user_id):
             yield pb.StreamFollowersResponse(follower_ids=follower_ids)
 
+    async def StreamActiveFollowers(
+        self, request: pb.StreamActiveFollowersRequest, context: object
+    ) -> AsyncIterator[pb.StreamActiveFollowersResponse]:
+        stream = self._follow_lists.stream_active_followers(request.user_id, request.active_days)
+        async for follower_ids in stream:
+            yield pb.StreamActiveFollowersResponse(follower_ids=follower_ids)
+
     async def StreamFollowees(
         self, request: pb.StreamFolloweesRequest, context: object
     ) -> AsyncIterator[pb.StreamFolloweesResponse]:
@@ -94,6 +104,20 @@ class Servicer(graph_pb2_grpc.GraphServiceServicer):
     async def RecordActivity(self, request: pb.RecordActivityRequest, context: object) -> pb.RecordActivityResponse:
         await self._activity.record(request.user_id)
         return pb.RecordActivityResponse()
+
+    async def ClassifyAuthors(self, request: pb.ClassifyAuthorsRequest, context: object) -> pb.ClassifyAuthorsResponse:
+        decisions = await self._pulled_authors.classify(request.author_ids, request.celebrity_threshold)
+        return pb.ClassifyAuthorsResponse(
+            author_ids=[decision.author_id for decision in decisions],
+            pulled=[decision.pulled for decision in decisions],
+            follower_counts=[decision.follower_count for decision in decisions],
+        )
+
+    async def ListPulledAuthors(
+        self, request: pb.ListPulledAuthorsRequest, context: object
+    ) -> pb.ListPulledAuthorsResponse:
+        change = await self._pulled_authors.entered_since(request.since_version)
+        return pb.ListPulledAuthorsResponse(version=change.version, entered_author_ids=change.entered_author_ids)
 
     async def GetViewerContext(
         self, request: pb.GetViewerContextRequest, context: object

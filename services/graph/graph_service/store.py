@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from feedkit.postgres import Database
 
-from graph_service.follow_lists import Ids, Listed, Side
+from graph_service.follow_lists import ActiveIds, Ids, Listed, Side
 from graph_service.relationships import Ties
 from graph_service.users import User
 
@@ -37,6 +37,23 @@ _ID_PAGES: Mapping[Side, str] = {
     side: f"SELECT array_agg(user_id ORDER BY seq DESC), min(seq) FROM ({page}) AS page"  # noqa: S608
     for side, page in _PAGES.items()
 }
+
+# Each follower's activity is looked up alone: a plan made for all followers at once might read the whole table of activity.
+_ACTIVE_FOLLOWERS = f"""
+WITH page AS MATERIALIZED ({_PAGES[Side.FOLLOWERS]})
+SELECT
+    ARRAY(
+        SELECT page.user_id
+        FROM page
+        CROSS JOIN LATERAL (
+            SELECT FROM activity
+            WHERE user_id = page.user_id AND seen_on >= (now() AT TIME ZONE 'UTC')::date - $4::int
+            LIMIT 1
+        ) AS seen
+    ),
+    CASE WHEN count(*) = $3 THEN min(seq) END
+FROM page
+"""  # noqa: S608
 
 # Followers are probed one by one: where a plan went through all followers instead, the viewer might be a celebrity.
 _TIES = """
@@ -105,6 +122,11 @@ class Store:
         async with self._database.connection() as connection:
             row = await connection.fetchrow(_ID_PAGES[side], user_id, before, limit)
         return None if row is None or row[0] is None else Ids(*row)
+
+    async def active_follower_ids(self, user_id: int, active_days: int, before: int, limit: int) -> ActiveIds:
+        async with self._database.connection() as connection:
+            [row] = await connection.fetch(_ACTIVE_FOLLOWERS, user_id, before, limit, active_days)
+        return ActiveIds(*row)
 
     async def ties(self, viewer_id: int, user_ids: Sequence[int]) -> Ties | None:
         async with self._database.connection() as connection:

@@ -6,7 +6,8 @@ from graph_service.config import GraphSettings
 
 
 @pytest.fixture(autouse=True)
-def dsn(monkeypatch: pytest.MonkeyPatch) -> None:
+def addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEED_REDIS_URL", "redis://127.0.0.1:6379/0")
     monkeypatch.setenv("FEED_POSTGRES_DSN", "postgresql://postgres@127.0.0.1/graph")
 
 

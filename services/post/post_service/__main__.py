@@ -4,13 +4,14 @@ from datetime import timedelta
 from importlib.resources import files
 
 from feed.post.v1 import post_pb2, post_pb2_grpc
-from feedkit import postgres
+from feedkit import postgres, redis
 from feedkit.channel import connect
 from feedkit.server import Process, main
 
 from post_service import graph_client
 from post_service.authors import Authors
 from post_service.background import in_background
+from post_service.cache_store import CacheStore
 from post_service.config import PostSettings
 from post_service.idempotency import purge
 from post_service.posts import Posts
@@ -34,6 +35,7 @@ async def run(process: Process, settings: PostSettings) -> None:
         key_lifetime=timedelta(hours=settings.idempotency_hours),
         key_wait_seconds=settings.idempotency_wait_seconds,
     )
+    caches = CacheStore(await process.enter(redis.connect(settings)), settings.own_length)
     terms = Terms(
         lease_ms=int(settings.id_lease_seconds * 1000),
         max_skew_ms=int(settings.id_clock_skew_seconds * 1000),
@@ -41,7 +43,7 @@ async def run(process: Process, settings: PostSettings) -> None:
     )
     ids = Ids(WorkerStore(upkeep), terms)
     authors = Authors(graph_client.GraphClient(channel).exists, settings.known_authors)
-    posts = Posts(store, ids, authors)
+    posts = Posts(store, caches, ids, authors)
     await process.enter(in_background(purge(ExpiredKeys(upkeep).remove, settings.idempotency_purge_seconds)))
     await process.enter(ids.kept())
     await process.serve(

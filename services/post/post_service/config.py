@@ -1,11 +1,13 @@
 """The settings of this service."""
 
+from feedkit.key_settings import OwnSettings
 from feedkit.postgres import PostgresSettings
+from feedkit.redis import RedisSettings
 from feedkit.server import GrpcServerSettings
 from pydantic import Field
 
 
-class PostSettings(GrpcServerSettings, PostgresSettings):
+class PostSettings(GrpcServerSettings, PostgresSettings, RedisSettings, OwnSettings):
     """What the service post can be told."""
 
     graph_target: str = Field(default="dns:///graph:50051", description="The gRPC name of the service `graph`.")

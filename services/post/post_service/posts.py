@@ -92,11 +92,31 @@ class Store(Protocol):
         ...
 
 
-class Posts:
-    """What the service does."""
+class Caches(Protocol):
+    """What timelines remember of posts.
 
-    def __init__(self, store: Store, ids: Ids, authors: Authors) -> None:
+    Both steps end in less than a second. Where they cannot be done in that, whoever handles the post's event does them.
+    """
+
+    async def add(self, author_id: int, post_id: int) -> None:
+        """See that the author's own timeline has a post, and that nobody remembers that there was none of its id."""
+        ...
+
+    async def forget(self, post_id: int) -> None:
+        """See that nothing from before now is remembered of a post."""
+        ...
+
+
+class Posts:
+    """What the service does.
+
+    A change is told to the caches before it is acknowledged, also where it had been made before: a caller who asks again
+    may do so because the first try ended between the two.
+    """
+
+    def __init__(self, store: Store, caches: Caches, ids: Ids, authors: Authors) -> None:
         self._store = store
+        self._caches = caches
         self._ids = ids
         self._authors = authors
 
@@ -108,7 +128,11 @@ class Posts:
         """
         draft.check()
         await self._authors.require(draft.author_id)
-        key = Key.of(draft, idempotency_key) if idempotency_key else None
+        created = await self._write(draft, Key.of(draft, idempotency_key) if idempotency_key else None)
+        await self._caches.add(draft.author_id, created.post.id)
+        return created
+
+    async def _write(self, draft: Draft, key: Key | None) -> Created:
         async with self._store.writing() as writing:
             if key and (earlier := await writing.claim(key)):
                 check_same(key, earlier)
@@ -159,3 +183,4 @@ class Posts:
                 raise PermissionDenied("NOT_THE_AUTHOR", "only its author may delete a post", post_id=post_id)
             if not owner.deleted:
                 await writing.delete(post_id, owner.author_id)
+        await self._caches.forget(post_id)

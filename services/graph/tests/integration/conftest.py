@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the session, migrated; the use cases on it; and the service as a process of its own."""
+"""A real PostgreSQL, migrated, and a real Redis for the session; the use cases on them; the service as a process."""
 
 import asyncio
 import os
@@ -14,12 +14,15 @@ import asyncpg
 import grpc
 import pytest
 from devmesh.backends.postgres import Postgres
+from devmesh.backends.valkey import Valkey
 from devmesh.child import Child
 from devmesh.ports import free_ports
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
-from feedkit import channel, postgres
+from feedkit import channel, postgres, redis
 from feedkit.postgres import Database
+from feedkit.redis import Redis
 from graph_service.config import GraphSettings
+from graph_service.context_store import ContextStore
 from graph_service.follower_counts import shard_of
 from graph_service.store import Store
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -32,10 +35,9 @@ MakeUsers = Callable[[int], Awaitable[list[int]]]
 MakeCrowd = Callable[[int], Awaitable[tuple[int, list[int]]]]
 
 
-def settings_for(dsn: str, **more: Any) -> GraphSettings:
-    return GraphSettings.model_validate(
-        {"postgres_dsn": dsn, "postgres_acquire_seconds": 30.0, "postgres_statement_seconds": 30.0, **more}
-    )
+def settings_for(dsn: str, redis_url: str = "redis://127.0.0.1:1", **more: Any) -> GraphSettings:
+    patient = {"postgres_acquire_seconds": 30.0, "postgres_statement_seconds": 30.0}
+    return GraphSettings.model_validate({"postgres_dsn": dsn, "redis_url": redis_url, **patient, **more})
 
 
 @pytest.fixture(scope="session")
@@ -70,6 +72,23 @@ async def database(open_database: OpenDatabase) -> Database:
 @pytest.fixture
 def store(database: Database) -> Store:
     return Store(database)
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[Valkey]:
+    with Valkey() as server:
+        yield server
+
+
+@pytest.fixture
+async def redis_client(dsn: str, valkey: Valkey) -> AsyncIterator[Redis]:
+    async with redis.connect(settings_for(dsn, valkey.url)) as client:
+        yield client
+
+
+@pytest.fixture
+def contexts(redis_client: Redis) -> ContextStore:
+    return ContextStore(redis_client)
 
 
 @pytest.fixture
@@ -113,12 +132,13 @@ def make_crowd(sql: "asyncpg.Connection[asyncpg.Record]", make_users: MakeUsers)
 
 
 @pytest.fixture(scope="session")
-def service(server: Postgres, dsn: str) -> Iterator[str]:
+def service(server: Postgres, dsn: str, valkey: Valkey) -> Iterator[str]:
     """The address of the service, run as `python -m graph_service`, with a limit of 50 followees."""
     port = free_ports(1)[0]
     environment = {
         **os.environ,
         "FEED_POSTGRES_DSN": dsn,
+        "FEED_REDIS_URL": valkey.url,
         "FEED_GRPC_LISTEN": f"127.0.0.1:{port}",
         "FEED_FOLLOWING_LIMIT": "50",
         "FEED_DRAIN_SECONDS": "0",

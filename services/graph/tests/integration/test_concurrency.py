@@ -10,6 +10,7 @@ import pytest
 from feed.events.v1 import events_pb2
 from feedkit.errors import FailedPrecondition
 from feedkit.postgres import Database
+from graph_service.context_store import ContextStore
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows, Outcome
 from graph_service.store import Store
@@ -58,10 +59,11 @@ async def history(
     request: pytest.FixtureRequest,
     open_database: OpenDatabase,
     make_users: MakeUsers,
+    contexts: ContextStore,
 ) -> tuple[list[int], list[Change]]:
     """Users after many tasks changed their follows at once, and the changes that were acknowledged."""
     users = await make_users(USERS)
-    follows = Follows(FollowStore(await open_database(postgres_pool_size=TASKS)), LIMIT)
+    follows = Follows(FollowStore(await open_database(postgres_pool_size=TASKS)), contexts, LIMIT)
     runs = [wander(follows, users, random.Random(f"{request.param} {task}")) for task in range(TASKS)]
     return users, [change for changes in await asyncio.gather(*runs) for change in changes]
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from feedkit.errors import NotFound
 from feedkit.postgres import Database
+from graph_service.context_store import ContextStore
 from graph_service.follow_lists import STREAM_PAGE, FollowLists, Side
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
@@ -19,8 +20,8 @@ MakeCrowd = Callable[[int], Awaitable[tuple[int, list[int]]]]
 
 
 @pytest.fixture
-def follows(database: Database) -> Follows:
-    return Follows(FollowStore(database), 5000)
+def follows(database: Database, contexts: ContextStore) -> Follows:
+    return Follows(FollowStore(database), contexts, 5000)
 
 
 @pytest.fixture

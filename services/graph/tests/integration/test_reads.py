@@ -7,6 +7,7 @@ import pytest
 from feedkit.errors import NotFound
 from feedkit.postgres import Database
 from graph_service.activity import Activity
+from graph_service.context_store import ContextStore
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
 from graph_service.relationships import Relationships
@@ -22,8 +23,8 @@ OpenDatabase = Callable[..., Awaitable[Database]]
 
 
 @pytest.fixture
-def follows(database: Database) -> Follows:
-    return Follows(FollowStore(database), 5000)
+def follows(database: Database, contexts: ContextStore) -> Follows:
+    return Follows(FollowStore(database), contexts, 5000)
 
 
 async def test_every_call_makes_another_user(store: Store):

@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 import grpc.aio
 import pytest
+from devmesh.backends.valkey import Valkey
 from feed.graph.v1 import graph_pb2 as pb
 from feed.graph.v1 import graph_pb2_grpc
 from feedkit.errors import FailedPrecondition, InvalidArgument, NotFound
@@ -180,7 +181,7 @@ async def call_with(plain: grpc.aio.Channel, request: pb.FollowRequest, metadata
     await graph_pb2_grpc.GraphServiceStub(plain).Follow(request, metadata=metadata)
 
 
-def test_migrating_again_changes_nothing(dsn: str):
+def test_migrating_again_changes_nothing(dsn: str, valkey: Valkey):
     command = [sys.executable, "-m", "graph_service", "migrate"]
-    environment = {**os.environ, "FEED_POSTGRES_DSN": dsn}
+    environment = {**os.environ, "FEED_POSTGRES_DSN": dsn, "FEED_REDIS_URL": valkey.url}
     assert [subprocess.run(command, env=environment, check=False).returncode for _ in range(2)] == [0, 0]

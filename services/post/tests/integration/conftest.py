@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the session, a fresh database for each test, and the two services as processes of their own."""
+"""A real PostgreSQL and Redis for the session, a fresh database for each test, and the services as processes."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -11,29 +11,32 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 from devmesh.backends.postgres import Postgres
+from devmesh.backends.valkey import Valkey
 from devmesh.mesh import Mesh
 from devmesh.processes import PROCESSES
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feed.post.v1 import post_pb2, post_pb2_grpc
-from feedkit import channel, postgres
+from feedkit import channel, postgres, redis
 from feedkit.postgres import Database
+from feedkit.redis import Redis
 from post_service.authors import Authors
+from post_service.cache_store import CacheStore
 from post_service.config import PostSettings
 from post_service.posts import Posts
 from post_service.store import PostStore
 from post_service.worker_lease import Ids, Terms
 from post_service.worker_store import WorkerStore
 
+OWN_LENGTH = 5
 TERMS = Terms(lease_ms=15_000, max_skew_ms=5_000, max_backward_ms=100)
 Sql: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 OpenDatabase = Callable[..., Awaitable[Database]]
 _numbers = count()
 
 
-def settings_for(dsn: str, **more: Any) -> PostSettings:
-    return PostSettings.model_validate(
-        {"postgres_dsn": dsn, "graph_target": "127.0.0.1:1", "postgres_acquire_seconds": 30.0, **more}
-    )
+def settings_for(dsn: str, redis_url: str = "redis://127.0.0.1:1", **more: Any) -> PostSettings:
+    needed = {"postgres_dsn": dsn, "redis_url": redis_url, "graph_target": "127.0.0.1:1"}
+    return PostSettings.model_validate({**needed, "postgres_acquire_seconds": 30.0, **more})
 
 
 @pytest.fixture(scope="session")
@@ -89,12 +92,26 @@ async def ids(database: Database) -> Ids:
     return ids
 
 
+@pytest.fixture(scope="session")
+def valkey() -> Generator[Valkey]:
+    with Valkey() as server:
+        yield server
+
+
 @pytest.fixture
-def posts(store: PostStore, ids: Ids) -> Posts:
+async def redis_client(dsn: str, valkey: Valkey) -> AsyncGenerator[Redis]:
+    """An empty Redis: ids of authors come again from test to test."""
+    async with redis.connect(settings_for(dsn, valkey.url)) as client:
+        await client.run(("FLUSHALL",))
+        yield client
+
+
+@pytest.fixture
+def posts(store: PostStore, redis_client: Redis, ids: Ids) -> Posts:
     async def everybody(_: int) -> bool:
         return True
 
-    return Posts(store, ids, Authors(everybody, 100))
+    return Posts(store, CacheStore(redis_client, OWN_LENGTH), ids, Authors(everybody, 100))
 
 
 @pytest.fixture(scope="module")
