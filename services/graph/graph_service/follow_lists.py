@@ -44,10 +44,11 @@ class Ids(NamedTuple):
 
 
 class ActiveIds(NamedTuple):
-    """Those of some followers in a row who were active lately; the position of the last in the row, None at the end."""
+    """Those of some followers in a row who were active lately, in any order; the position of the last in the row."""
 
     user_ids: Sequence[int]
     position: int | None
+    """None at the end of the list."""
 
 
 class Page(NamedTuple):

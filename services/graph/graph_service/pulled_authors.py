@@ -18,7 +18,7 @@ class IndexChange(NamedTuple):
     version: int
     """The version of the index with this change."""
     entered_author_ids: Sequence[int]
-    """Ascending."""
+    """In the order in which they entered."""
 
 
 class PulledAuthorStore(Protocol):

@@ -41,7 +41,7 @@ _ENTERED_SINCE = """
 SELECT version, ARRAY(
     SELECT author_id FROM pulled_authors
     WHERE entered_version > CASE WHEN $1::bigint <= version THEN $1 ELSE 0 END
-    ORDER BY author_id
+    ORDER BY entered_version, author_id
 )
 FROM pulled_authors_version
 """

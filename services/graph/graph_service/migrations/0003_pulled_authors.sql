@@ -11,7 +11,8 @@ CREATE TABLE pulled_authors (
 )
 WITH (fillfactor = 50);
 
-CREATE INDEX pulled_authors_by_version ON pulled_authors (entered_version);
+-- Who entered since a version, from the index alone.
+CREATE INDEX pulled_authors_by_version ON pulled_authors (entered_version, author_id);
 
 -- One row: the latest version of the index. Whoever lets authors in holds it until they commit, so that versions become
 -- visible in their order, and a reader who has seen one has seen all before it.
