@@ -1,27 +1,49 @@
 """Redis: a client that takes commands by the round trip, traced, whose failures are domain errors."""
 
+import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+import logging
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias, cast
+from typing import Any, ClassVar, cast
 
 from pydantic import Field, RedisDsn
 from redis import asyncio as redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ClusterDownError, NoScriptError, ReadOnlyError, TryAgainError
-from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from feedkit import telemetry
+from feedkit import deadline, telemetry
 from feedkit.config import Settings
 from feedkit.errors import Unavailable
+from feedkit.redis_connection import Command, SharedConnection
 
-_AWAY = (RedisConnectionError, RedisTimeoutError, ReadOnlyError, ClusterDownError, TryAgainError)
-"""Errors of a server that is away, loading its data, failing over or being moved."""
+__all__ = ["Command", "Redis", "RedisSettings", "Script", "connect", "report_settings"]
 
-Command: TypeAlias = tuple[str | bytes | int, ...]
-"""A command and its arguments; `key_scripts` makes them."""
+logger = logging.getLogger(__name__)
+
+NOT_NOW = {
+    "LOADING": "is loading its data",
+    "READONLY": "takes no writes, because it is a replica for now",
+    "OOM": "is full",
+    "MISCONF": "takes no writes, because it cannot save",
+    "CLUSTERDOWN": "its cluster is down",
+    "TRYAGAIN": "is moving the keys",
+    "MASTERDOWN": "has lost its primary",
+}
+"""Errors of a server that will do the same another time."""
+
+# Before version 7 an error within a script comes wrapped in one of the script.
+_NOT_NOW = re.compile(rf"(?:^|: -)({'|'.join(NOT_NOW)})\b")
+
+OLDEST_VERSION = (6, 2)
+"""Scripts write with `SET ... KEEPTTL`, of version 6.0; 6.2 is the oldest that this is written for."""
+BLIND_EVICTION = frozenset({"allkeys-random", "volatile-random", "volatile-ttl"})
+SILENCE_SECONDS = 1.0
+"""How long a subscription may be silent before the server is asked whether it is still there."""
+RESUBSCRIBE_SECONDS = 0.2
 
 
 class RedisSettings(Settings):
@@ -29,18 +51,22 @@ class RedisSettings(Settings):
 
     redis_url: RedisDsn = Field(description="The Redis (or Valkey) server.")
     redis_timeout_seconds: float = Field(
-        default=1.0, gt=0, description="How long connecting, and waiting for an answer, may take."
+        default=0.5,
+        gt=0,
+        description="How long connecting, and waiting for an answer, may take. A server that is silent for so long is "
+        "taken to be away, and what it would have said is read from the truth until it is back.",
     )
 
 
 class Script:
     """A Lua script that works on one key."""
 
-    _sources: dict[str, str] = {}
+    sources: ClassVar[dict[str, str]] = {}
+    """The scripts of this process by their digests."""
 
     def __init__(self, source: str) -> None:
         self._sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
-        self._sources[self._sha] = source
+        self.sources[self._sha] = source
 
     def __call__(self, key: str, *arguments: str | bytes | int) -> Command:
         """The command that runs the script."""
@@ -50,46 +76,176 @@ class Script:
 class Redis:
     """A client. Give all commands of a step to one `run`: what is dear is the round trip."""
 
-    def __init__(self, client: "redis.Redis") -> None:
-        self._client = client
+    def __init__(self, connection: SharedConnection, pool: "redis.ConnectionPool", timeout_seconds: float) -> None:
+        self._connection = connection
+        self._pool = pool
+        self._timeout = timeout_seconds
 
     async def run(self, *commands: Command) -> list[Any]:
         """Run commands in one round trip, and return their answers in order. Each is atomic alone, not all together.
 
-        Raises Unavailable where Redis does not answer, or is full.
-        """
-        attributes = {"db.system.name": "redis", "db.operation.batch.size": len(commands)}
-        with telemetry.client_span("redis", attributes):
-            try:
-                return await self._send(commands)
-            except NoScriptError:
-                for source in Script._sources.values():
-                    await cast("Any", self._client).script_load(source)
-                return await self._send(commands)
-            except _AWAY as error:
-                raise Unavailable.of_dependency("redis") from error
+        An answer is as the server gives it: bytes, an int, None, or a list of them.
+        They run in order too, but for scripts that the server has forgotten: those follow in a round trip of their own.
+        A run that is cancelled, or fails, may have been executed or may yet be.
 
-    async def _send(self, commands: tuple[Command, ...]) -> list[Any]:
-        async with cast("Any", self._client.pipeline(transaction=False)) as pipeline:
-            for command in commands:
-                pipeline.execute_command(*command)
-            return await pipeline.execute()
+        Raises Unavailable where Redis does not answer in time, or cannot do this now, such as write when it is full;
+        DeadlineExceeded where the request's deadline has passed; ResponseError where a command is wrong.
+        """
+        replies = await self._round_trip(commands)
+        forgotten = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        if forgotten:
+            loads: list[Command] = [("SCRIPT", "LOAD", source) for source in Script.sources.values()]
+            answers = await self._round_trip([*loads, *(commands[place] for place in forgotten)])
+            for place, reply in zip(forgotten, answers[len(loads) :], strict=True):
+                if isinstance(reply, NoScriptError):
+                    raise reply
+                replies[place] = reply
+        return replies
+
+    async def _round_trip(self, commands: Sequence[Command]) -> list[Any]:
+        if not commands:
+            return []
+        seconds = deadline.timeout_for_call(self._timeout)
+        with telemetry.client_span("redis", _attributes(commands)):
+            try:
+                replies = await self._connection.call(commands, seconds)
+            except RedisTimeoutError as error:
+                raise Unavailable.of_dependency("redis", "does not answer") from error
+            except RedisError as error:
+                # What a driver says is for the cause, which is logged; it tells of addresses and users.
+                raise Unavailable.of_dependency("redis") from error
+            for reply in replies:
+                if isinstance(reply, RedisError) and not isinstance(reply, NoScriptError):
+                    raise _domain_error(reply)
+            return replies
 
     async def ping(self) -> None:
         """Raise Unavailable where Redis does not answer."""
         await self.run(("PING",))
 
+    @asynccontextmanager
+    async def subscribed(
+        self, channel: str, heard: Callable[[bytes], None], gap: Callable[[], None]
+    ) -> AsyncGenerator[None]:
+        """Within the block, call `heard` with every message that is published on a channel.
+
+        `gap` is called whenever messages may have been missed, at the beginning and after every interruption, once new
+        ones are being heard. An absent server is waited for in the background. Neither function may raise.
+        """
+        listening = asyncio.create_task(self._listen_always(channel, heard, gap))
+        try:
+            yield
+        finally:
+            await _end(listening)
+
+    async def _listen_always(self, channel: str, heard: Callable[[bytes], None], gap: Callable[[], None]) -> None:
+        client = cast("Any", redis.Redis(connection_pool=self._pool))
+        while True:
+            try:
+                async with client.pubsub() as subscription:
+                    await self._listen(subscription, channel, heard, gap)
+            except (RedisError, TimeoutError) as error:
+                logger.info("not subscribed to %s: %s", channel, error)
+            await asyncio.sleep(RESUBSCRIBE_SECONDS)
+
+    async def _listen(
+        self, subscription: Any, channel: str, heard: Callable[[bytes], None], gap: Callable[[], None]
+    ) -> None:
+        """Listen until the connection breaks, or the server does not even answer a ping. Raises RedisError."""
+        async with asyncio.timeout(self._timeout):
+            await subscription.subscribe(channel)
+        asked = False
+        while True:
+            message = await subscription.get_message(timeout=SILENCE_SECONDS)
+            if message is None:
+                if asked:
+                    raise RedisTimeoutError("the server does not answer")
+                await subscription.ping()
+            elif message["type"] == "subscribe":
+                gap()
+            elif message["type"] == "message":
+                heard(message["data"])
+            asked = message is None
+
 
 @asynccontextmanager
 async def connect(settings: RedisSettings) -> AsyncGenerator[Redis]:
-    """Open a client. It connects when first used."""
-    client = cast("Any", redis.Redis).from_url(
+    """Open a client. A server that is away delays nothing here, and is connected to when it comes."""
+    pool = cast("Any", redis.ConnectionPool).from_url(
         str(settings.redis_url),
+        protocol=2,
         socket_connect_timeout=settings.redis_timeout_seconds,
-        socket_timeout=settings.redis_timeout_seconds,
-        # Once more, at once, on a new connection, because pooled ones die with a server that was restarted. The client's
-        # own default waits for seconds, and runs again what timed out: long after its caller has gone, and perhaps twice.
-        retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
+        socket_timeout=None,
+        retry=Retry(NoBackoff(), 0),
     )
-    async with client:
-        yield Redis(client)
+    connection = SharedConnection(pool.make_connection, settings.redis_timeout_seconds)
+    keeping = asyncio.create_task(connection.keep())
+    try:
+        yield Redis(connection, pool, settings.redis_timeout_seconds)
+    finally:
+        await _end(keeping)
+        await pool.aclose()
+
+
+async def report_settings(redis: Redis) -> None:
+    """Log a warning for every setting of the server that would hurt, once at start-up; a good one is passed in silence.
+
+    Checked are the version, and what happens when memory is full. The server's limits of listpacks, which decide how
+    compact its sorted sets, hashes and lists are, do not matter here: every value is a packed string (`keys`).
+
+    A server that is away, or does not tell, as managed ones may not, costs no more than a line in the log.
+    """
+    try:
+        sections: list[bytes] = await redis.run(("INFO", "server"), ("INFO", "memory"))
+    except Unavailable as error:
+        logger.info("the settings of Redis were not checked: %s", error)
+        return
+    except ResponseError as error:
+        logger.info("Redis does not tell its settings, so they were not checked: %s", error)
+        return
+    for problem in _problems(_facts(b"".join(sections))):
+        logger.warning(problem)
+
+
+def _facts(info: bytes) -> dict[str, str]:
+    lines = info.decode(errors="replace").splitlines()
+    return {name: value for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _problems(facts: dict[str, str]) -> list[str]:
+    problems: list[str] = []
+    version, policy = facts.get("redis_version", ""), facts.get("maxmemory_policy", "")
+    if (numbers := re.match(r"(\d+)\.(\d+)", version)) and tuple(map(int, numbers.groups())) < OLDEST_VERSION:
+        problems.append(f"Redis is version {version}; 6.2 or later is needed (SET with KEEPTTL within scripts)")
+    if facts.get("maxmemory", "0") != "0" and policy == "noeviction":
+        problems.append("Redis refuses writes when its memory is full (noeviction): set maxmemory-policy allkeys-lru")
+    if policy in BLIND_EVICTION:
+        problems.append(
+            f"Redis evicts whatever comes first when its memory is full ({policy}), timelines of active viewers too: "
+            "set maxmemory-policy allkeys-lru"
+        )
+    return problems
+
+
+def _attributes(commands: Sequence[Command]) -> dict[str, str | int]:
+    attributes: dict[str, str | int] = {"db.system.name": "redis", "db.operation.batch.size": len(commands)}
+    if len(commands) == 1:
+        attributes["db.operation.name"] = str(commands[0][0])
+    return attributes
+
+
+def _domain_error(error: RedisError) -> Exception:
+    text = f"{error.status_code} {error}" if error.status_code else str(error)
+    found = _NOT_NOW.search(text)
+    if found is None:
+        return error
+    unavailable = Unavailable.of_dependency("redis", NOT_NOW[found[1]])
+    unavailable.__cause__ = error
+    return unavailable
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()
