@@ -99,7 +99,9 @@ def rebuild(viewer_id: int, epoch: bytes, left_out: int, entries: bytes, most: i
     return _REBUILD(keys.timeline(viewer_id), epoch, new_epoch(), keys.encode_id(left_out), entries, most)
 
 
-def add_author(viewer_id: int, epoch: bytes, author_id: int, left_out: int, entries: bytes, most: int) -> Command:
+def add_author(  # noqa: PLR0917 - in the order of `rebuild`
+    viewer_id: int, epoch: bytes, author_id: int, left_out: int, entries: bytes, most: int
+) -> Command:
     """End a reconcile with a followed author; 0 where it has to start again. `left_out` is as in `rebuild`."""
     author, low = keys.encode_id(author_id), keys.encode_id(left_out)
     return _RECONCILE(keys.timeline(viewer_id), epoch, new_epoch(), author, 1, low, entries, most)

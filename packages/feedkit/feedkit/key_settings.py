@@ -17,15 +17,17 @@ class CelebritySettings(Settings):
     pulled_staleness_seconds: float = Field(
         default=2.0,
         gt=0,
-        description="The longest that a timeline may not know of a pulled author, or of a pulled author's new post. `fanout` "
-        "announces both; this is for announcements that are lost.",
+        description="The longest that a timeline may not know of a pulled author, or of a pulled author's new post. "
+        "`fanout` announces both; this is for announcements that are lost.",
     )
 
 
 class OwnSettings(Settings):
     """For those who write authors' own recents."""
 
-    own_length: int = Field(default=50, ge=1, le=1000, description="How many of their own posts are kept for an author.")
+    own_length: int = Field(
+        default=50, ge=1, le=1000, description="How many of their own posts are kept for an author."
+    )
 
 
 class RecentsSettings(Settings):

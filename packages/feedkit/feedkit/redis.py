@@ -151,21 +151,24 @@ class Redis:
     async def _listen(
         self, subscription: Any, channel: str, heard: Callable[[bytes], None], gap: Callable[[], None]
     ) -> None:
-        """Listen until the connection breaks, or the server does not even answer a ping. Raises RedisError."""
+        """Listen until the connection breaks (RedisError), or the server does not even answer a ping (TimeoutError)."""
         async with asyncio.timeout(self._timeout):
             await subscription.subscribe(channel)
         asked = False
         while True:
-            message = await subscription.get_message(timeout=SILENCE_SECONDS)
+            async with asyncio.timeout(SILENCE_SECONDS + self._timeout):
+                message = await subscription.get_message(timeout=SILENCE_SECONDS)
+                if message is None:
+                    if asked:
+                        raise TimeoutError("the server does not answer")
+                    await subscription.ping()
+            asked = message is None
             if message is None:
-                if asked:
-                    raise RedisTimeoutError("the server does not answer")
-                await subscription.ping()
-            elif message["type"] == "subscribe":
+                continue
+            if message["type"] == "subscribe":
                 gap()
             elif message["type"] == "message":
                 heard(message["data"])
-            asked = message is None
 
 
 @asynccontextmanager
@@ -203,16 +206,14 @@ async def report_settings(redis: Redis) -> None:
     except ResponseError as error:
         logger.info("Redis does not tell its settings, so they were not checked: %s", error)
         return
-    for problem in _problems(_facts(b"".join(sections))):
+    for problem in problems_of(b"".join(sections)):
         logger.warning(problem)
 
 
-def _facts(info: bytes) -> dict[str, str]:
+def problems_of(info: bytes) -> list[str]:
+    """What would hurt about a server that says this of itself (the sections `server` and `memory` of INFO)."""
     lines = info.decode(errors="replace").splitlines()
-    return {name: value for name, _, value in (line.partition(":") for line in lines)}
-
-
-def _problems(facts: dict[str, str]) -> list[str]:
+    facts = {name: value for name, _, value in (line.partition(":") for line in lines)}
     problems: list[str] = []
     version, policy = facts.get("redis_version", ""), facts.get("maxmemory_policy", "")
     if (numbers := re.match(r"(\d+)\.(\d+)", version)) and tuple(map(int, numbers.groups())) < OLDEST_VERSION:

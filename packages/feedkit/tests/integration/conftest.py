@@ -10,7 +10,10 @@ from devmesh.backends.postgres import Postgres
 from devmesh.backends.valkey import Valkey
 from feedkit import postgres, redis
 from feedkit.postgres import Database, PostgresSettings
-from feedkit.redis import RedisSettings, TracedRedis
+from feedkit.redis import Redis, RedisSettings
+
+Pass = Callable[[asyncio.StreamWriter, bytes], Awaitable[bool]]
+"""Passes a piece of data on; False ends the connection."""
 
 
 @pytest.fixture(scope="session")
@@ -46,11 +49,11 @@ def valkey() -> Iterator[Valkey]:
 
 
 @pytest.fixture
-async def open_redis(valkey: Valkey) -> AsyncIterator[Callable[..., Awaitable[TracedRedis]]]:
+async def open_redis(valkey: Valkey) -> AsyncIterator[Callable[..., Awaitable[Redis]]]:
     """Open a client with any settings."""
     async with AsyncExitStack() as clients:
 
-        async def opened(**settings: Any) -> TracedRedis:
+        async def opened(**settings: Any) -> Redis:
             chosen = RedisSettings.model_validate({"redis_url": valkey.url, **settings})
             return await clients.enter_async_context(redis.connect(chosen))
 
@@ -66,6 +69,12 @@ class Relay:
         """How many seconds answers take longer."""
         self.requests = 0
         """How many pieces of data clients have sent."""
+        self.connections = 0
+        """How many connections clients have made."""
+        self.hang_up_on_requests = 0
+        """On how many of the next pieces of data clients are cut off, instead of having them passed on."""
+        self.hang_up_after_answer = False
+        """Whether to cut a client off after the next answer."""
         self._port = port
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -75,32 +84,51 @@ class Relay:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
-    async def stop(self) -> None:
-        """Cut all connections and listen no more."""
-        if self._server:
-            self._server.close()
+    async def cut(self) -> None:
+        """Cut all connections."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def stop(self) -> None:
+        """Cut all connections and listen no more."""
+        if self._server:
+            self._server.close()
+        await self.cut()
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
-        for copy in (self._copy(reader, there_writer, 0), self._copy(there_reader, writer, 1)):
+        for copy in (self._copy(reader, there_writer, self._forward), self._copy(there_reader, writer, self._answer)):
             task = asyncio.create_task(copy)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, slow: int) -> None:
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on: Pass) -> None:
         try:
             while data := await reader.read(65536):
-                self.requests += not slow
-                await asyncio.sleep(self.delay * slow)
-                writer.write(data)
-                await writer.drain()
+                if not await on(writer, data):
+                    return
         except ConnectionError:
             return  # the other copy ends with its own
         finally:
             writer.close()
+
+    async def _forward(self, writer: asyncio.StreamWriter, data: bytes) -> bool:
+        self.requests += 1
+        if self.hang_up_on_requests:
+            self.hang_up_on_requests -= 1
+            return False
+        writer.write(data)
+        await writer.drain()
+        return True
+
+    async def _answer(self, writer: asyncio.StreamWriter, data: bytes) -> bool:
+        await asyncio.sleep(self.delay)
+        writer.write(data)
+        await writer.drain()
+        hang_up, self.hang_up_after_answer = self.hang_up_after_answer, False
+        return not hang_up
 
 
 @pytest.fixture

@@ -1,163 +1,388 @@
-"""The client gives everybody their own answer, in one round trip for many commands, and tells when Redis is away."""
+"""The client gives everybody their own answers, in one round trip for many commands, and tells when Redis is away."""
 
 import asyncio
+import logging
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from devmesh.backends.valkey import Valkey
-from feedkit import redis, telemetry
-from feedkit.errors import Unavailable
-from feedkit.redis import RedisSettings, TracedRedis
+from feedkit import deadline, redis, telemetry
+from feedkit.errors import DeadlineExceeded, Unavailable
+from feedkit.redis import Command, Redis, RedisSettings, Script
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 from redis.exceptions import ResponseError
 
 pytestmark = pytest.mark.integration
 
-OpenRedis = Callable[..., Awaitable[TracedRedis]]
+OpenRedis = Callable[..., Awaitable[Redis]]
 RelayTo = Callable[[int], Awaitable[Any]]
+Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 SAMPLED = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 
+ADD_ONE = Script("return redis.call('INCR', KEYS[1])")
 
-async def test_what_was_set_is_got_as_bytes(open_redis: OpenRedis) -> None:
+
+@asynccontextmanager
+async def client_of(url: str, **settings: Any) -> AsyncGenerator[Redis]:
+    """A client with any settings."""
+    async with redis.connect(RedisSettings.model_validate({"redis_url": url, **settings})) as client:
+        yield client
+
+
+async def until_it_answers(client: Redis) -> None:
+    """Wait until the server is there again, as a caller sees it."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                return await client.ping()
+            except Unavailable:
+                await asyncio.sleep(0.01)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+async def test_answers_come_in_order_and_as_bytes(open_redis: OpenRedis) -> None:
     client = await open_redis()
-    await client.execute_command("SET", "key", b"\x00\xff")
-    assert await client.execute_command("GET", "key") == b"\x00\xff"
-    assert await client.get("absent") is None
+    answers = await client.run(("SET", "a", 1), ("INCR", "a"), ("GET", "a"), ("GET", "absent"), ("MGET", "a", "absent"))
+    assert answers == [b"OK", 2, b"2", None, [b"2", None]]
+    assert await client.run(("SET", "a", b"\x00\xff\r\n"), ("GET", "a")) == [b"OK", b"\x00\xff\r\n"]
+    assert await client.run() == []
 
 
-async def test_many_commands_are_answered_in_order(open_redis: OpenRedis) -> None:
+async def test_long_values_are_got_whole(open_redis: OpenRedis) -> None:
     client = await open_redis()
-    commands: list[tuple[Any, ...]] = [("SET", "a", 1), ("INCR", "a"), ("GET", "a"), ("GET", "absent")]
-    assert await client.pipelined(commands) == [True, 2, b"2", None]
+    values = [random.Random(size).randbytes(size) for size in (0, 1, 16_000, 1_000_000)]
+    assert await client.run(*(("ECHO", value) for value in values)) == values
 
 
 async def test_many_commands_are_one_round_trip(open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo) -> None:
     relay = await relay_to(valkey.port)
     client = await open_redis(redis_url=f"redis://{relay.address}/0")
-    await client.execute_command("PING")
+    await client.ping()
     before = relay.requests
-    await client.pipelined([("ECHO", str(number)) for number in range(50)])
+    await client.run(*(("ECHO", str(number)) for number in range(50)))
     assert relay.requests == before + 1
+
+
+async def test_what_callers_want_at_the_same_moment_is_one_write_on_one_connection(
+    open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo
+) -> None:
+    relay = await relay_to(valkey.port)
+    client = await open_redis(redis_url=f"redis://{relay.address}/0")
+    await client.ping()
+    before = relay.requests
+    answers = await asyncio.gather(*(client.run(("ECHO", str(number)), ("PING",)) for number in range(50)))
+    assert answers == [[str(number).encode(), b"PONG"] for number in range(50)]
+    assert (relay.requests, relay.connections) == (before + 1, 1)
 
 
 async def test_the_error_of_a_command_is_its_own(open_redis: OpenRedis) -> None:
     client = await open_redis()
-    await client.execute_command("SET", "text", "no number")
+    await client.run(("SET", "text", "no number"))
+    wrong, right = await asyncio.gather(
+        client.run(("INCR", "text"), ("GET", "text")), client.run(("GET", "text")), return_exceptions=True
+    )
+    assert isinstance(wrong, ResponseError)
+    assert right == [b"no number"]
+
+
+async def test_a_command_that_cannot_be_written_concerns_nobody_else(open_redis: OpenRedis) -> None:
+    client = await open_redis()
+    nothing: Any = None
+    wrong, right = await asyncio.gather(
+        client.run(("ECHO", nothing)), client.run(("ECHO", "right")), return_exceptions=True
+    )
+    assert isinstance(wrong, TypeError)
+    assert right == [b"right"]
+
+
+# --- scripts ----------------------------------------------------------------------------------------------------------
+
+
+async def test_scripts_that_the_server_forgot_are_loaded_and_nothing_else_is_run_twice(open_redis: OpenRedis) -> None:
+    client = await open_redis()
+    await client.run(("DEL", "scripted", "plain"), ADD_ONE("scripted"), ("SCRIPT", "FLUSH"))
+    answers = await client.run(("INCR", "plain"), ADD_ONE("scripted"), ("INCR", "plain"), ADD_ONE("scripted"))
+    assert answers == [1, 2, 2, 3]
+
+
+async def test_a_script_is_one_round_trip_once_the_server_knows_it(
+    open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo
+) -> None:
+    relay = await relay_to(valkey.port)
+    client = await open_redis(redis_url=f"redis://{relay.address}/0")
+    await client.run(ADD_ONE("scripted"))
+    before = relay.requests
+    await client.run(ADD_ONE("scripted"), ADD_ONE("scripted"))
+    assert relay.requests == before + 1
+
+
+# --- not now ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "LOADING Redis is loading the dataset in memory",
+        "READONLY You can't write against a read only replica.",
+        "OOM command not allowed when used memory > 'maxmemory'.",
+        "MISCONF Redis is configured to save RDB snapshots, but it is currently unable to persist on disk.",
+        "CLUSTERDOWN The cluster is down",
+        "TRYAGAIN Multiple keys request during rehashing of slot",
+        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+        # As version 6 tells of an error within a script.
+        "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -OOM command not allowed.",
+    ],
+)
+async def test_what_the_server_cannot_do_now_is_unavailable(open_redis: OpenRedis, error: str) -> None:
+    client = await open_redis()
+    with pytest.raises(Unavailable, match=r"^redis: "):
+        await client.run(("EVAL", "return redis.error_reply(ARGV[1])", 0, error))
+    await client.ping()
+
+
+async def test_a_replica_and_a_full_server_take_no_writes_but_answer_reads() -> None:
+    with Valkey() as server:
+        async with client_of(server.url) as client:
+            await client.run(("SET", "key", "value"), ("CONFIG", "SET", "maxmemory", 1))
+            for write in (("SET", "key", "other"), ADD_ONE("counted")):
+                with pytest.raises(Unavailable, match=r"^redis: is full$"):
+                    await client.run(write)
+            await client.run(("CONFIG", "SET", "maxmemory", 0), ("REPLICAOF", "127.0.0.1", 1))
+            for write in (("SET", "key", "other"), ADD_ONE("counted")):
+                with pytest.raises(Unavailable, match=r"^redis: takes no writes"):
+                    await client.run(write)
+            assert await client.run(("GET", "key")) == [b"value"]
+
+
+@pytest.mark.parametrize("error", ["NOPERM no permission", "WRONGTYPE wrong kind", "ERR wrong", "NOSCRIPT unknown"])
+async def test_any_other_error_is_a_fault(open_redis: OpenRedis, error: str) -> None:
+    client = await open_redis()
     with pytest.raises(ResponseError):
-        await client.execute_command("INCR", "text")
-    with pytest.raises(ResponseError):
-        await client.pipelined([("INCR", "text"), ("GET", "text")])
-    assert await client.get("text") == b"no number"
+        await client.run(("EVAL", "return redis.error_reply(ARGV[1])", 0, error))
 
 
 # --- absences ---------------------------------------------------------------------------------------------------------
 
 
-async def both_fail(client: TracedRedis) -> None:
-    """A command and many fail as they should, and soon."""
+async def fails_within(client: Redis, seconds: float) -> None:
+    """Calls are told that Redis is away, and soon."""
     began = time.monotonic()
-    with pytest.raises(Unavailable, match=r"^redis: cannot be reached$"):
-        await client.execute_command("GET", "key")
-    with pytest.raises(Unavailable, match=r"^redis: cannot be reached$"):
-        await client.pipelined([("GET", "key")])
-    assert time.monotonic() - began < 2
+    with pytest.raises(Unavailable, match=r"^redis: "):
+        await client.run(("GET", "key"))
+    assert time.monotonic() - began < seconds
 
 
-async def test_a_server_that_refuses_is_unavailable(open_redis: OpenRedis) -> None:
+async def test_a_server_that_refuses_is_unavailable_at_once(open_redis: OpenRedis) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    await both_fail(await open_redis(redis_url=f"redis://127.0.0.1:{port}/0"))
+    client = await open_redis(redis_url=f"redis://127.0.0.1:{port}/0", redis_timeout_seconds=5)
+    for _ in range(3):
+        await fails_within(client, 1)
 
 
-async def test_a_server_that_never_answers_is_unavailable(open_redis: OpenRedis) -> None:
+async def test_a_server_that_never_answers_costs_one_caller_the_timeout(open_redis: OpenRedis) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        await both_fail(await open_redis(redis_url=f"redis://{address}/0", redis_timeout_seconds=0.2))
+        client = await open_redis(redis_url=f"redis://{address}/0", redis_timeout_seconds=0.4)
+        await fails_within(client, 2)
+        for _ in range(100):
+            await fails_within(client, 0.2)
 
 
-async def test_a_server_that_stops_answering_is_unavailable(
+async def test_when_a_server_stops_answering_all_that_wait_fail_at_once_and_later_calls_immediately(
     open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo
 ) -> None:
     relay = await relay_to(valkey.port)
-    client = await open_redis(redis_url=f"redis://{relay.address}/0", redis_timeout_seconds=0.2)
-    await client.execute_command("PING")
-    relay.delay = 5
-    await both_fail(client)
+    client = await open_redis(redis_url=f"redis://{relay.address}/0", redis_timeout_seconds=1)
+    await client.ping()
+    relay.delay = 60
+    first = asyncio.create_task(client.ping())
+    await asyncio.sleep(0.5)
+    second = asyncio.create_task(client.ping())
+    began = time.monotonic()
+    for waiting in (first, second):
+        with pytest.raises(Unavailable):
+            await waiting
+    assert time.monotonic() - began < 0.9
+    for _ in range(100):
+        await fails_within(client, 0.2)
+    relay.delay = 0
+    await relay.cut()
+    await until_it_answers(client)
 
 
 async def test_what_timed_out_is_not_run_again(open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo) -> None:
     relay = await relay_to(valkey.port)
     client = await open_redis(redis_url=f"redis://{relay.address}/0", redis_timeout_seconds=0.2)
-    await client.execute_command("DEL", "counted")
+    await client.run(("DEL", "counted"))
     relay.delay = 0.5
     with pytest.raises(Unavailable):
-        await client.execute_command("INCR", "counted")
-    direct = await open_redis()
-    assert await direct.get("counted") == b"1"
+        await client.run(("INCR", "counted"))
+    relay.delay = 0
+    await until_it_answers(client)
+    assert await client.run(("GET", "counted")) == [b"1"]
 
 
-async def test_a_server_that_is_read_only_for_now_is_unavailable(open_redis: OpenRedis) -> None:
+async def test_the_deadline_of_a_request_may_be_shorter_and_ends_nothing_but_its_own_call(
+    open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo
+) -> None:
+    relay = await relay_to(valkey.port)
+    client = await open_redis(redis_url=f"redis://{relay.address}/0", redis_timeout_seconds=5)
+    await client.ping()
+    relay.delay = 0.3
+    patient = asyncio.create_task(client.run(("ECHO", "patient")))
+    began = time.monotonic()
+    with deadline.within(0.1), pytest.raises(Unavailable):
+        await client.run(("ECHO", "hurried"))
+    assert time.monotonic() - began < 0.25
+    assert await patient == [b"patient"]
+    assert await client.run(("ECHO", "next")) == [b"next"]
+    assert relay.connections == 1
+
+
+async def test_nothing_is_asked_once_the_deadline_has_passed(open_redis: OpenRedis) -> None:
+    client = await open_redis()
+    with deadline.within(0.0), pytest.raises(DeadlineExceeded):
+        await client.ping()
+
+
+async def test_a_restart_is_noticed_and_got_over() -> None:
     with Valkey() as server:
-        client = await open_redis(redis_url=server.url)
-        await client.execute_command("REPLICAOF", "127.0.0.1", "1")
-        with pytest.raises(Unavailable):
-            await client.execute_command("SET", "key", "value")
-
-
-async def test_a_restart_costs_no_error_once_the_server_is_back() -> None:
-    with Valkey() as server:
-        async with redis.connect(RedisSettings.model_validate({"redis_url": server.url})) as client:
-            await asyncio.gather(*(client.execute_command("PING") for _ in range(5)))
+        async with client_of(server.url) as client:
+            await asyncio.gather(*(client.ping() for _ in range(5)))
             await asyncio.to_thread(server.kill)
             with pytest.raises(Unavailable):
-                await client.execute_command("PING")
+                await client.ping()
             await asyncio.to_thread(server.start)
+            await until_it_answers(client)
+            assert await client.run(ADD_ONE("counted")) == [1]
+
+
+async def test_absence_and_return_are_one_line_each_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with Valkey() as server:
+        async with client_of(server.url) as client:
+            await client.ping()
+            await asyncio.to_thread(server.kill)
             for _ in range(5):
-                assert await client.execute_command("PING")
-                assert await client.pipelined([("ECHO", "a")]) == [b"a"]
+                await fails_within(client, 1)
+            await asyncio.to_thread(server.start)
+            await until_it_answers(client)
+    said = [record.message for record in caplog.records if record.name.startswith("feedkit.redis")]
+    assert [message.partition(":")[0] for message in said] == ["Redis is away", "Redis is back"]
+
+
+async def test_a_wrong_password_is_unavailable() -> None:
+    with Valkey() as server:
+        async with client_of(server.url) as client:
+            await client.run(("CONFIG", "SET", "requirepass", "right"))
+        address = server.url.removeprefix("redis://")
+        async with client_of(f"redis://:wrong@{address}") as client:
+            await fails_within(client, 1)
+        async with client_of(f"redis://:right@{address}") as client:
+            await client.ping()
+
+
+# --- connections that the server closes -------------------------------------------------------------------------------
+
+
+async def test_a_connection_closed_while_idle_costs_no_error(
+    open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo
+) -> None:
+    relay = await relay_to(valkey.port)
+    client = await open_redis(redis_url=f"redis://{relay.address}/0")
+    await client.ping()
+    await relay.cut()
+    assert await client.run(("ECHO", "still")) == [b"still"]
+
+
+async def test_what_was_written_to_an_idle_connection_as_it_closed_is_sent_once_more(
+    open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo
+) -> None:
+    relay = await relay_to(valkey.port)
+    client = await open_redis(redis_url=f"redis://{relay.address}/0")
+    await client.ping()
+    relay.hang_up_on_requests = 1
+    answers = await asyncio.gather(client.run(("ECHO", "one")), client.run(("ECHO", "two"), ("ECHO", "three")))
+    assert answers == [[b"one"], [b"two", b"three"]]
+    assert relay.connections == 2
+
+
+async def test_but_not_a_third_time(open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo) -> None:
+    relay = await relay_to(valkey.port)
+    client = await open_redis(redis_url=f"redis://{relay.address}/0")
+    await client.ping()
+    relay.hang_up_on_requests = 10
+    with pytest.raises(Unavailable):
+        await client.ping()
+
+
+async def test_what_was_under_way_on_a_busy_connection_is_not_sent_again(
+    open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo
+) -> None:
+    relay = await relay_to(valkey.port)
+    client = await open_redis(redis_url=f"redis://{relay.address}/0")
+    await client.run(("DEL", "counted"))
+    relay.delay = 0.1
+    first = asyncio.create_task(client.run(("ECHO", "first")))
+    await asyncio.sleep(0.05)
+    second = asyncio.create_task(client.run(("INCR", "counted")))
+    relay.hang_up_after_answer = True
+    assert await first == [b"first"]
+    with pytest.raises(Unavailable):
+        await second
+    relay.delay = 0
+    assert await client.run(("GET", "counted")) == [b"1"]
 
 
 # --- cancelled callers ------------------------------------------------------------------------------------------------
 
 
-async def test_cancellations_never_give_anybody_anothers_answer(
-    open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo
+@pytest.mark.parametrize("cuts", [False, True])
+async def test_cancellations_timeouts_and_cuts_never_give_anybody_anothers_answer(
+    open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo, cuts: bool
 ) -> None:
     relay = await relay_to(valkey.port)
     relay.delay = 0.01
     client = await open_redis(redis_url=f"redis://{relay.address}/0")
     chance = random.Random(17)
-    answers = 0
+    answered = 0
 
-    async def one(number: int) -> None:
-        nonlocal answers
-        assert await client.execute_command("ECHO", str(number)) == str(number).encode()
-        answers += 1
-
-    async def many(number: int) -> None:
-        nonlocal answers
-        names = [f"{number}-{part}" for part in range(3)]
-        assert await client.pipelined([("ECHO", name) for name in names]) == [name.encode() for name in names]
-        answers += 1
+    async def ask(number: int) -> None:
+        nonlocal answered
+        names = [f"{number}-{part}" for part in range(chance.randint(1, 4))]
+        commands: list[Command] = [("ECHO", name) for name in names]
+        try:
+            with deadline.within(chance.choice([0.01, 5.0])):
+                assert await client.run(*commands) == [name.encode() for name in names]
+        except Unavailable:
+            return
+        answered += 1
 
     async def impatient(number: int) -> None:
-        task = asyncio.create_task(chance.choice([one, many])(number))
+        task = asyncio.create_task(ask(number))
+        await asyncio.sleep(chance.random() * 0.03)
         if chance.random() < 0.3:
-            await asyncio.sleep(chance.random() * 0.03)
             task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            return
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
 
     for start in range(0, 1000, 20):
+        if cuts and chance.random() < 0.3:
+            await relay.cut()
         await asyncio.gather(*(impatient(number) for number in range(start, start + 20)))
-    assert answers > 500
+    assert answered > 200
+    await until_it_answers(client)
+    assert await client.run(("ECHO", "after all")) == [b"after all"]
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------
@@ -168,19 +393,23 @@ async def test_each_round_trip_of_a_recorded_request_is_a_span(
 ) -> None:
     client = await open_redis()
     with telemetry.server_span("request", telemetry.extract(SAMPLED), {}) as request:
-        await client.get("a secret")
-        await client.pipelined([("GET", "a"), ("GET", "b")])
+        await client.run(("GET", "a secret"))
+        await client.run(("GET", "a"), ("GET", "b"))
     one, many, _ = spans.get_finished_spans()
     assert one.parent == many.parent == request.get_span_context()
-    assert (one.name, many.name) == ("redis GET", "redis PIPELINE")
-    assert dict(one.attributes or {}) == {"db.system.name": "redis", "db.operation.name": "GET"}
+    assert (one.name, many.name) == ("redis", "redis")
+    assert dict(one.attributes or {}) == {
+        "db.system.name": "redis",
+        "db.operation.batch.size": 1,
+        "db.operation.name": "GET",
+    }
     assert dict(many.attributes or {}) == {"db.system.name": "redis", "db.operation.batch.size": 2}
 
 
 async def test_a_round_trip_that_failed_says_so(open_redis: OpenRedis, spans: InMemorySpanExporter) -> None:
     client = await open_redis(redis_url="redis://127.0.0.1:1/0")
     with pytest.raises(Unavailable), telemetry.server_span("request", telemetry.extract(SAMPLED), {}):
-        await client.get("a")
+        await client.ping()
     assert spans.get_finished_spans()[0].status.status_code is StatusCode.ERROR
 
 
@@ -188,6 +417,122 @@ async def test_round_trips_of_a_request_that_is_not_recorded_make_no_spans(
     open_redis: OpenRedis, spans: InMemorySpanExporter
 ) -> None:
     client = await open_redis()
-    await client.get("a")
-    await client.pipelined([("GET", "a")])
+    await client.ping()
     assert spans.get_finished_spans() == ()
+
+
+# --- subscriptions ----------------------------------------------------------------------------------------------------
+
+
+class Listener:
+    """Hears what is published on `news`."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.gaps = 0
+
+    def gap(self) -> None:
+        """Something may have been missed."""
+        self.gaps += 1
+
+
+async def test_published_messages_are_heard_in_order_once_the_first_gap_is_told(
+    open_redis: OpenRedis, eventually: Eventually
+) -> None:
+    client, listener = await open_redis(), Listener()
+    async with client.subscribed("news", listener.heard.append, listener.gap):
+        await eventually(lambda: listener.gaps == 1)
+        await client.run(("PUBLISH", "news", b"\x00\xff"), ("PUBLISH", "other", "unheard"), ("PUBLISH", "news", "two"))
+        await eventually(lambda: len(listener.heard) == 2)
+    assert listener.heard == [b"\x00\xff", b"two"]
+    assert await client.run(("PUBLISH", "news", "after the block")) == [0]
+    assert listener.gaps == 1
+
+
+async def test_an_interruption_is_told_once_messages_are_heard_again(
+    open_redis: OpenRedis, eventually: Eventually
+) -> None:
+    client, listener = await open_redis(), Listener()
+    async with client.subscribed("news", listener.heard.append, listener.gap):
+        await eventually(lambda: listener.gaps == 1)
+        await client.run(("CLIENT", "KILL", "TYPE", "pubsub"))
+        await eventually(lambda: listener.gaps == 2)
+        await client.run(("PUBLISH", "news", "heard"))
+        await eventually(lambda: listener.heard == [b"heard"])
+
+
+async def test_a_server_that_comes_late_or_again_is_subscribed_to(eventually: Eventually) -> None:
+    with Valkey() as server:
+        await asyncio.to_thread(server.kill)
+        listener = Listener()
+        async with client_of(server.url) as client, client.subscribed("news", listener.heard.append, listener.gap):
+            for starts in (1, 2):
+                await asyncio.to_thread(server.start)
+                await eventually(lambda starts=starts: listener.gaps == starts)
+                await until_it_answers(client)
+                await client.run(("PUBLISH", "news", str(starts)))
+                await eventually(lambda starts=starts: len(listener.heard) == starts)
+                await asyncio.to_thread(server.kill)
+
+
+async def test_a_subscription_that_has_gone_silent_is_made_anew(
+    open_redis: OpenRedis, valkey: Valkey, relay_to: RelayTo, eventually: Eventually
+) -> None:
+    relay = await relay_to(valkey.port)
+    client, listener = await open_redis(redis_url=f"redis://{relay.address}/0"), Listener()
+    async with client.subscribed("news", listener.heard.append, listener.gap):
+        await eventually(lambda: listener.gaps == 1)
+        connections, relay.delay = relay.connections, 60
+        await eventually(lambda: relay.connections > connections)
+        relay.delay = 0
+        await eventually(lambda: listener.gaps == 2)
+
+
+# --- the settings of the server ---------------------------------------------------------------------------------------
+
+
+async def warnings_of(client: Redis, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the report warns of."""
+    caplog.clear()
+    caplog.set_level(logging.INFO)
+    await redis.report_settings(client)
+    return [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_a_good_server_is_passed_in_silence(open_redis: OpenRedis, caplog: pytest.LogCaptureFixture) -> None:
+    assert await warnings_of(await open_redis(), caplog) == []
+    assert caplog.messages == []
+
+
+async def test_what_would_hurt_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    with Valkey() as server:
+        async with client_of(server.url) as client:
+            await client.run(("CONFIG", "SET", "maxmemory", "1gb"))
+            [warning] = await warnings_of(client, caplog)
+            assert "noeviction" in warning
+            for policy in ("allkeys-random", "volatile-random", "volatile-ttl"):
+                await client.run(("CONFIG", "SET", "maxmemory-policy", policy))
+                [warning] = await warnings_of(client, caplog)
+                assert policy in warning
+            for policy in ("allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu"):
+                await client.run(("CONFIG", "SET", "maxmemory-policy", policy))
+                assert await warnings_of(client, caplog) == []
+
+
+async def test_a_server_that_is_away_or_tells_nothing_is_only_noted(caplog: pytest.LogCaptureFixture) -> None:
+    with Valkey() as server:
+        async with client_of(server.url) as client:
+            await client.run(("ACL", "SETUSER", "guest", "on", ">guest", "+@all", "-info", "~*"))
+        address = server.url.removeprefix("redis://")
+        async with client_of(f"redis://guest:guest@{address}") as guest:
+            assert await warnings_of(guest, caplog) == []
+            assert caplog.messages[0].startswith("Redis does not tell its settings")
+    async with client_of("redis://127.0.0.1:1/0") as nobody:
+        await redis.report_settings(nobody)
+        assert caplog.messages[-1].startswith("the settings of Redis were not checked")
+
+
+@pytest.mark.parametrize(("version", "old"), [("6.0.16", True), ("5.0.7", True), ("6.2.0", False), ("10.0.1", False)])
+def test_an_old_server_is_warned_of(version: str, old: bool) -> None:
+    problems = redis.problems_of(f"# Server\r\nredis_version:{version}\r\nmaxmemory:0\r\n".encode())
+    assert [version in problem for problem in problems] == [True] * old
