@@ -15,12 +15,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Length of a run.")
 def main(runs: int, seconds: float) -> None:
     """Measure and write bench/results.json."""
-    from tests.bench import read_throughput, results
+    from tests.bench import freshness, read_throughput, results
 
-    figures = read_throughput.run(runs=runs, seconds=seconds)
-    for figure in figures:
-        click.echo(str(figure))
-    results.write(figures)
+    for benchmark in (read_throughput, freshness):
+        figures = benchmark.run(runs=runs, seconds=seconds)
+        for figure in figures:
+            click.echo(str(figure))
+        results.write(figures)
     click.echo(f"written to {results.FILE}")
 
 

@@ -1,9 +1,10 @@
-"""The empty chain: the hops of a pulled read and nothing in them, as the ceiling of what the real read can reach.
+"""Empty chains: the hops of a read and nothing in them, as the ceiling of what the real read can reach.
 
 Plain grpc.aio servers on uvloop with canned answers of the real size, behind a bare ASGI application. The calls are those
-of a real read: gateway → timeline, which calls graph, post and hydrate in turn, which calls post and graph.
+of a real read. Both begin with gateway → timeline → hydrate, and that is all of a `warm` read; a `pulled` one, where
+timeline has nothing in Redis but whom the viewer follows, asks post in between.
 
-    python -m tests.bench.empty_chain ROLE PORT [ROLE=PORT ...]
+    python -m tests.bench.empty_chain CHAIN ROLE PORT [ROLE=PORT ...]
 """
 
 import sys
@@ -13,13 +14,12 @@ from typing import Any, NamedTuple, cast
 import grpc.aio
 import uvicorn
 import uvloop
-from feed.graph.v1 import graph_pb2
 from feed.hydrate.v1 import hydrate_pb2
 from feed.post.v1 import post_pb2
 from feed.timeline.v1 import timeline_pb2
 from google.protobuf.message import Message
 
-from tests.bench.canned import AUTHORS, FEED_JSON, FIRST_ID, FOLLOWEES, PAGE, hydrated_post, post
+from tests.bench.canned import AUTHORS, FEED_JSON, FIRST_ID, FOLLOWEES, PAGE, hydrated_post
 
 
 class Call(NamedTuple):
@@ -34,32 +34,12 @@ class Call(NamedTuple):
 
 PAGE_IDS = [FIRST_ID - number for number in range(PAGE)]
 
-GET_VIEWER_CONTEXT = Call(
-    "graph",
-    "/feed.graph.v1.GraphService/GetViewerContext",
-    graph_pb2.GetViewerContextRequest(viewer_id=1),
-    graph_pb2.GetViewerContextResponse(followee_ids=range(1, FOLLOWEES + 1)),
-)
 LIST_RECENT = Call(
     "post",
     "/feed.post.v1.PostService/ListRecentByAuthors",
     post_pb2.ListRecentByAuthorsRequest(author_ids=range(1, FOLLOWEES + 2), limit=PAGE + 1),
     post_pb2.ListRecentByAuthorsResponse(
         post_ids=[*PAGE_IDS, FIRST_ID - PAGE], author_ids=[number % AUTHORS + 1 for number in range(PAGE + 1)]
-    ),
-)
-GET_POSTS = Call(
-    "post",
-    "/feed.post.v1.PostService/BatchGetPosts",
-    post_pb2.BatchGetPostsRequest(post_ids=PAGE_IDS),
-    post_pb2.BatchGetPostsResponse(posts=map(post, range(PAGE))),
-)
-GET_NAMES = Call(
-    "graph",
-    "/feed.graph.v1.GraphService/BatchGetUsers",
-    graph_pb2.BatchGetUsersRequest(user_ids=range(1, AUTHORS + 1)),
-    graph_pb2.BatchGetUsersResponse(
-        users=[graph_pb2.User(id=number + 1, name="Ada Lovelace") for number in range(AUTHORS)]
     ),
 )
 HYDRATE = Call(
@@ -79,21 +59,20 @@ GET_HOME_TIMELINE = Call(
     timeline_pb2.GetHomeTimelineResponse(posts=map(hydrated_post, range(PAGE))),
 )
 
-CHAIN = (GET_VIEWER_CONTEXT, LIST_RECENT, GET_POSTS, GET_NAMES, HYDRATE, GET_HOME_TIMELINE)
-MADE_BY: Mapping[str, tuple[Call, ...]] = {
-    "graph": (),
-    "post": (),
-    "hydrate": (GET_POSTS, GET_NAMES),
-    "timeline": (GET_VIEWER_CONTEXT, LIST_RECENT, HYDRATE),
-    "gateway": (GET_HOME_TIMELINE,),
+CALLS = (LIST_RECENT, HYDRATE, GET_HOME_TIMELINE)
+Chain = Mapping[str, tuple[Call, ...]]
+"""The calls that each role makes for every one that it answers."""
+CHAINS: Mapping[str, Chain] = {
+    "warm": {"hydrate": (), "timeline": (HYDRATE,), "gateway": (GET_HOME_TIMELINE,)},
+    "pulled": {"post": (), "hydrate": (), "timeline": (LIST_RECENT, HYDRATE), "gateway": (GET_HOME_TIMELINE,)},
 }
 
 Behaviour = Callable[[Any, Any], Awaitable[Message]]
 
 
-async def main(role: str, port: int, ports: Mapping[str, str]) -> None:
-    """Play one role until the process is ended."""
-    calls = [caller(call, ports[call.role]) for call in MADE_BY[role]]
+async def main(chain: str, role: str, port: int, ports: Mapping[str, str]) -> None:
+    """Play one role of a chain until the process is ended."""
+    calls = [caller(call, ports[call.role]) for call in CHAINS[chain][role]]
     await (serve_http(port, calls) if role == "gateway" else serve_grpc(role, port, calls))
 
 
@@ -118,7 +97,7 @@ async def serve_grpc(role: str, port: int, calls: list[Callable[[], Awaitable[An
         return behaviour
 
     server = grpc.aio.server()
-    for call in CHAIN:
+    for call in CALLS:
         if call.role == role:
             _, service, name = call.method.split("/")
             handler = grpc.unary_unary_rpc_method_handler(
@@ -147,4 +126,4 @@ async def serve_http(port: int, calls: list[Callable[[], Awaitable[Any]]]) -> No
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1], int(sys.argv[2]), dict(pair.split("=") for pair in sys.argv[3:])))
+    uvloop.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), dict(pair.split("=") for pair in sys.argv[4:])))

@@ -1,4 +1,4 @@
-"""Reads a second through the real mesh, pulled, beside the empty chain of the same hops, in interleaved runs."""
+"""Reads a second through the real mesh, warm and pulled, each beside the empty chain of its hops, in interleaved runs."""
 
 import asyncio
 import itertools
@@ -7,82 +7,127 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from devmesh.mesh import Mesh
 from devmesh.ports import free_ports
+from devmesh.processes import PROCESSES
 from feed_api import FeedApi
+from settling import settled
+from stored_keys import StoredKeys
+from timelines import warmed
+from walks import each
 
 from tests.bench.canned import CONTENT, FOLLOWEES, PAGE
+from tests.bench.empty_chain import CHAINS
 from tests.bench.load import closed_loop, get
 from tests.bench.results import Result
 
 CONNECTIONS = 8
 POSTS_EACH = 5
 VIEWERS = 20
-ROLES = ("graph", "post", "hydrate", "timeline", "gateway")
+# With as many viewers, who follow three of four authors each, some ten of the 400 are followed by so many of them.
+SOME_PULLED = {"FEED_CELEBRITY_THRESHOLD": "19"}
+ALL_PULLED = {"FEED_CELEBRITY_THRESHOLD": "0"}
+WITHOUT_FAN_OUT = [process for process in PROCESSES if process.role is None and process.name != "fanout"]
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A kind of read, and the two that answer it."""
+
+    kind: str
+    mesh: int
+    """The port of the real mesh."""
+    chain: int
+    """The port of the empty chain."""
+    viewers: Sequence[int]
 
 
 def run(*, runs: int, seconds: float) -> list[Result]:
-    """Measure; a ratio, and both rates for what they are worth on this machine."""
+    """Measure; ratios, and the rates for what they are worth on this machine."""
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        mesh = stack.enter_context(Mesh(directory=directory))
-        chain = stack.enter_context(_empty_chain())
-        real = int(mesh.addresses.gateway.rsplit(":", 1)[1])
-        viewers = asyncio.run(_populate(mesh.addresses.gateway))
-        for port in (real, chain):
-            _rate(port, viewers, seconds=1.0)  # warm up
-        rates = [(_rate(real, viewers, seconds), _rate(chain, viewers, seconds)) for _ in range(runs)]
+        contests = [_warm(stack), _pulled(stack)]
+        for contest in contests:
+            _rates(contest, seconds=1.0)  # warm up
+        measured = [[_rates(contest, seconds) for contest in contests] for _ in range(runs)]
     return [
-        Result.of(
-            "read.pull.throughput_vs_empty_chain",
-            [mine / empty for mine, empty in rates],
-            unit="ratio",
-            goal="higher",
-            ceiling=1.0,
-        ),
-        Result.of("read.pull.per_second", [mine for mine, _ in rates], unit="1/s", goal="higher"),
-        Result.of("read.empty_chain.per_second", [empty for _, empty in rates], unit="1/s", goal="higher"),
+        result
+        for contest, rates in zip(contests, zip(*measured, strict=True), strict=True)
+        for result in _results(contest.kind, rates)
     ]
 
 
-def _rate(port: int, viewers: list[int], seconds: float) -> float:
+def _results(kind: str, rates: Sequence[tuple[float, float]]) -> list[Result]:
+    mine, empty = [mine for mine, _ in rates], [empty for _, empty in rates]
+    ratios = [one / other for one, other in rates]
+    return [
+        Result.of(f"read.{kind}.throughput_vs_empty_chain", ratios, unit="ratio", goal="higher", ceiling=1.0),
+        Result.of(f"read.{kind}.per_second", mine, unit="1/s", goal="higher"),
+        Result.of(f"read.{kind}.empty_chain_per_second", empty, unit="1/s", goal="higher"),
+    ]
+
+
+def _rates(contest: Contest, seconds: float) -> tuple[float, float]:
+    return _rate(contest.mesh, contest.viewers, seconds), _rate(contest.chain, contest.viewers, seconds)
+
+
+def _rate(port: int, viewers: Sequence[int], seconds: float) -> float:
     requests = itertools.cycle([get(f"/api/feed?limit={PAGE}", viewer) for viewer in viewers])
     load = closed_loop(port, lambda: next(requests), connections=CONNECTIONS, seconds=seconds)
     return asyncio.run(load).per_second
 
 
-async def _populate(gateway: str) -> list[int]:
-    """Viewers who follow 300 accounts each, of 400 that posted five times; everybody sees full pages."""
+def _warm(stack: ExitStack) -> Contest:
+    """Timelines stand in Redis; ten of the authors are pulled."""
+    mesh = stack.enter_context(Mesh(SOME_PULLED, directory=_directory(stack)))
+    viewers = asyncio.run(_populate(mesh, with_timelines=True))
+    return Contest("warm", _port(mesh), stack.enter_context(_empty_chain("warm")), viewers)
+
+
+def _pulled(stack: ExitStack) -> Contest:
+    """Everything is pulled from PostgreSQL."""
+    mesh = stack.enter_context(Mesh(ALL_PULLED, directory=_directory(stack), processes=WITHOUT_FAN_OUT))
+    viewers = asyncio.run(_populate(mesh, with_timelines=False))
+    return Contest("pull", _port(mesh), stack.enter_context(_empty_chain("pulled")), viewers)
+
+
+def _directory(stack: ExitStack) -> Path:
+    return Path(stack.enter_context(tempfile.TemporaryDirectory()))
+
+
+def _port(mesh: Mesh) -> int:
+    return int(mesh.addresses.gateway.rsplit(":", 1)[1])
+
+
+async def _populate(mesh: Mesh, *, with_timelines: bool) -> list[int]:
+    """Viewers who follow 300 accounts each, of 400 that post five times; everybody sees full pages."""
     picks = random.Random(1)
-    async with FeedApi(gateway) as api:
-        gate = asyncio.Semaphore(16)
-
-        async def author(number: int) -> int:
-            async with gate:
-                user = await api.create_user(f"Author {number}")
-                for _ in range(POSTS_EACH):
-                    await api.create_post(user, CONTENT)
-                return user
-
-        authors = await asyncio.gather(*map(author, range(FOLLOWEES * 4 // 3)))
+    async with FeedApi(mesh.addresses.gateway) as api, StoredKeys(mesh.addresses.redis) as stored:
+        authors = await each(range(FOLLOWEES * 4 // 3), lambda number: api.create_user(f"Author {number}"))
         viewers = [await api.create_user(f"Viewer {number}") for number in range(VIEWERS)]
         for viewer in viewers:
             await api.follow_many(viewer, picks.sample(authors, FOLLOWEES))
+        if with_timelines:
+            await warmed(mesh, api, stored, viewers)
+        await each(authors * POSTS_EACH, lambda author: api.create_post(author, CONTENT))
+        if with_timelines:
+            await settled(mesh)
         return viewers
 
 
 @contextmanager
-def _empty_chain() -> Generator[int]:
-    """The empty chain, running; the port of its gateway."""
-    ports = dict(zip(ROLES, free_ports(len(ROLES)), strict=True))
+def _empty_chain(kind: str) -> Generator[int]:
+    """An empty chain, running; the port of its gateway."""
+    roles = CHAINS[kind]
+    ports = dict(zip(roles, free_ports(len(roles)), strict=True))
     neighbours = [f"{role}={port}" for role, port in ports.items()]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.empty_chain", role, str(port), *neighbours], env=dict(os.environ)
+            [sys.executable, "-m", "tests.bench.empty_chain", kind, role, str(port), *neighbours], env=dict(os.environ)
         )
         for role, port in ports.items()
     ]

@@ -1,12 +1,13 @@
 """A collector of traces: the real OTLP protocol, into a list."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-import grpc.aio
+import grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace_service
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as _trace_service_grpc
 from opentelemetry.proto.trace.v1 import trace_pb2
@@ -15,6 +16,9 @@ trace_service_grpc = cast("Any", _trace_service_grpc)  # published without types
 
 SERVER = trace_pb2.Span.SPAN_KIND_SERVER
 CLIENT = trace_pb2.Span.SPAN_KIND_CLIENT
+PRODUCER = trace_pb2.Span.SPAN_KIND_PRODUCER
+CONSUMER = trace_pb2.Span.SPAN_KIND_CONSUMER
+_ARROWS: Mapping[int, str] = {CLIENT: "→ ", PRODUCER: "⇒ ", CONSUMER: "⇐ "}
 
 
 @dataclass(frozen=True)
@@ -29,15 +33,17 @@ class CollectedSpan:
     parent_id: str
     start: int
     end: int
+    links: tuple[tuple[str, str], ...]
+    """Trace and span id of each span that it is linked to."""
 
 
 class Collector:
-    """Everything that was exported to it."""
+    """Everything that was exported to it, from any loop's point of view: it is served by a thread."""
 
     def __init__(self) -> None:
         self.spans: list[CollectedSpan] = []
 
-    async def Export(self, request: trace_service.ExportTraceServiceRequest, context: object) -> Any:
+    def Export(self, request: trace_service.ExportTraceServiceRequest, context: object) -> Any:
         """The OTLP method."""
         for resource in request.resource_spans:
             names = {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}
@@ -60,18 +66,18 @@ class Collector:
         return self.trace(trace_id)
 
 
-@asynccontextmanager
-async def collecting(port: int) -> AsyncGenerator[Collector]:
+@contextmanager
+def collecting(port: int) -> Generator[Collector]:
     """A collector on a loopback port."""
     collector = Collector()
-    server = grpc.aio.server()
+    server = grpc.server(ThreadPoolExecutor(max_workers=1))
     trace_service_grpc.add_TraceServiceServicer_to_server(collector, server)
     server.add_insecure_port(f"127.0.0.1:{port}")
-    await server.start()
+    server.start()
     try:
         yield collector
     finally:
-        await server.stop(None)
+        server.stop(None).wait()
 
 
 def tree(spans: Sequence[CollectedSpan]) -> str:
@@ -80,7 +86,7 @@ def tree(spans: Sequence[CollectedSpan]) -> str:
     lines: list[str] = []
 
     def draw(span: CollectedSpan, depth: int) -> None:
-        kind = "→ " if span.kind == CLIENT else ""
+        kind = _ARROWS.get(span.kind, "")
         duration = f"{(span.end - span.start) / 1e6:.1f} ms"
         lines.append(f"{'  ' * depth}{kind}{span.process}: {span.name}  {duration}")
         for child in spans:
@@ -103,4 +109,5 @@ def _collected(process: str, span: trace_pb2.Span) -> CollectedSpan:
         span.parent_span_id.hex(),
         span.start_time_unix_nano,
         span.end_time_unix_nano,
+        tuple((link.trace_id.hex(), link.span_id.hex()) for link in span.links),
     )

@@ -92,13 +92,13 @@ class FeedApi:
         """A page of a viewer's home feed."""
         return await self.get("/api/feed", viewer=viewer, **params)
 
+    def feed_page(self, viewer: int, limit: int, cursor: str | None) -> Awaitable[dict[str, Any]]:
+        """The page of a viewer's home feed that a cursor leads to, or the first one."""
+        return self.feed(viewer, limit=str(limit), **({} if cursor is None else {"cursor": cursor}))
+
     async def walk_feed(self, viewer: int, limit: int) -> Walk:
         """A viewer's home feed, page by page to its end."""
-
-        def read_page(cursor: str | None) -> Awaitable[dict[str, Any]]:
-            return self.feed(viewer, limit=str(limit), **({} if cursor is None else {"cursor": cursor}))
-
-        return await walk(viewer, limit, read_page)
+        return await walk(viewer, limit, lambda cursor: self.feed_page(viewer, limit, cursor))
 
     async def _ok(self, status: int, method: str, path: str, **arguments: Any) -> Any:
         response = await self.call(method, path, **arguments)
