@@ -4,6 +4,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from fanout_service.config import FanoutSettings
 from feedkit.config import PREFIX, Settings
 from gateway.config import GatewaySettings
 from graph_service.config import GraphSettings
@@ -15,6 +16,7 @@ from timeline_service.config import TimelineSettings
 PROCESSES: dict[str, type[Settings]] = {
     "post": PostSettings,
     "graph": GraphSettings,
+    "fanout": FanoutSettings,
     "timeline": TimelineSettings,
     "hydrate": HydrateSettings,
     "gateway": GatewaySettings,

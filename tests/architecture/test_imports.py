@@ -6,7 +6,7 @@ from functools import cache
 import grimp
 import pytest
 
-SERVICES = ("post_service", "graph_service", "timeline_service", "hydrate_service")
+SERVICES = ("post_service", "graph_service", "fanout_service", "timeline_service", "hydrate_service")
 EVERYTHING = (*SERVICES, "gateway", "feedkit", "devmesh", "feedctl")
 
 ADAPTERS = {"__main__", "config", "rpc", "consumer", "relay"}

@@ -1,0 +1,104 @@
+"""Settings of the service `fanout`."""
+
+from feedkit.kafka import KafkaSettings
+from feedkit.key_settings import CelebritySettings, OwnSettings, RecentsSettings, TimelineLifeSettings
+from feedkit.redis import RedisSettings
+from feedkit.server import GrpcServerSettings
+from pydantic import Field, ValidationInfo, field_validator
+
+MARGIN_DAYS = 2
+"""Activity is written by the day, and a day's first read may be just before its end."""
+
+
+class ConsumerSettings(KafkaSettings):
+    """How records are consumed."""
+
+    kafka_fetch_wait_ms: int = Field(
+        default=10,
+        ge=1,
+        le=500,
+        description="The longest that a broker which has nothing new lets a consumer wait for its answer. Some brokers "
+        "answer no earlier, so it bounds how soon a post arrives.",
+    )
+    kafka_session_seconds: float = Field(
+        default=6.0,
+        ge=6,
+        le=300,
+        description="How long a consumer may be silent before its partitions are given to others; so long the work of a "
+        "process that was killed stands still.",
+    )
+    fanout_event_batch: int = Field(
+        default=100,
+        ge=1,
+        le=1000,
+        description="How many events are handled together at most. More cost less each; fewer let others go first sooner.",
+    )
+
+
+class FanoutSettings(
+    GrpcServerSettings,
+    ConsumerSettings,
+    RedisSettings,
+    CelebritySettings,
+    OwnSettings,
+    RecentsSettings,
+    TimelineLifeSettings,
+):
+    """What `fanout` can be told."""
+
+    graph_target: str = Field(default="dns:///graph:50051", description="The gRPC name of the service `graph`.")
+    post_target: str = Field(default="dns:///post:50051", description="The gRPC name of the service `post`.")
+    timeline_length: int = Field(
+        default=800,
+        ge=1,
+        # One more is read, to know what is left out, and the pull query returns no more than 1,000.
+        le=999,
+        description="How many posts a home timeline holds at most, 16 bytes each. Whatever is older is pulled. It may be "
+        "changed at any time.",
+    )
+    active_days: int = Field(
+        default=30,
+        ge=1 + MARGIN_DAYS,
+        le=36500,
+        validate_default=True,
+        description="Posts are pushed to followers who were active within so many days.",
+    )
+    push_batch: int = Field(
+        default=200,
+        ge=1,
+        le=10_000,
+        description="How many timelines are pushed to in one round trip. Larger batches let reads of the same Redis wait.",
+    )
+    chunk_size: int = Field(
+        default=1000,
+        ge=1,
+        le=10_000,
+        description="A post for more active followers than this is delivered in chunks of so many, which all processes "
+        "share.",
+    )
+    fanout_authors_at_once: int = Field(
+        default=8, ge=1, le=100, description="How many authors' posts a process pushes at the same time."
+    )
+    reconciles_per_second: float = Field(
+        default=200.0, gt=0, description="How many reconciles and rebuilds a process begins in a second at most."
+    )
+    reconcile_batch: int = Field(
+        default=100,
+        ge=1,
+        le=1000,
+        description="How many wishes for reconciles and rebuilds are taken together, and de-duplicated, at most.",
+    )
+    reconciles_at_once: int = Field(
+        default=8, ge=1, le=100, description="How many reconciles and rebuilds a process works on at the same time."
+    )
+
+    @field_validator("active_days")
+    @classmethod
+    def _longer_than_timelines_live(cls, days: int, info: ValidationInfo) -> int:
+        lives = info.data.get("timeline_days")
+        if lives is not None and days < lives + MARGIN_DAYS:
+            raise ValueError(
+                f"must be at least {MARGIN_DAYS} more than FEED_TIMELINE_DAYS, which is {lives}: timelines would live that "
+                "are not pushed to"
+            )
+        return days

@@ -1,0 +1,171 @@
+"""Consumes one topic: takes a batch, handles it until that has succeeded, commits it, and takes the next."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from confluent_kafka import KafkaException
+from feedkit import telemetry
+from feedkit.errors import DeadlineExceeded, Overloaded, Unavailable
+
+from fanout_service.consumer.dead_letters import DeadLetters
+from fanout_service.consumer.membership import Membership
+from fanout_service.consumer.records import Poisonous, Record
+
+logger = logging.getLogger(__name__)
+
+NOT_NOW = (Unavailable, Overloaded, DeadlineExceeded)
+"""How whatever is needed says "not now"; the same will succeed later."""
+IDLE_SECONDS = 0.25
+"""How long a record is waited for before the end of the process is looked for."""
+LONG_SECONDS = 1.0
+"""How long a batch may take before the group is shown that this process lives."""
+KEEP_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 5.0
+AGAIN_SECONDS = 1.0
+"""After what time a consumer that broke begins anew."""
+
+Event = TypeVar("Event")
+
+
+class Topic(NamedTuple, Generic[Event]):
+    """What is consumed, and how it is handled."""
+
+    name: str
+    read: Callable[[Record], Event]
+    """Raises Poisonous."""
+    handle: Callable[[Sequence[Event]], Awaitable[None]]
+    """May be given events again, and in any order. Raises NOT_NOW where it is to be."""
+    most: int
+    """How many records are taken together at most."""
+
+
+class Consumes(Protocol):
+    """A consumer of any topic."""
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Consume until the process is to stop, and then end the batch under way."""
+        ...
+
+
+class TopicConsumer(Generic[Event]):
+    """A consumer of one topic."""
+
+    def __init__(self, topic: Topic[Event], join: Callable[[], Membership], dead_letters: DeadLetters) -> None:
+        """`join` makes a member of the topic's group."""
+        self._topic = topic
+        self._join = join
+        self._dead_letters = dead_letters
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """See `Consumes`. It survives whatever happens, because the process is no use without it."""
+        while not stopping.is_set():
+            try:
+                await self._consume(stopping)
+            except Exception as error:
+                level = logging.WARNING if isinstance(error, KafkaException) else logging.ERROR
+                logger.log(level, "consumer begins anew", exc_info=error, extra={"topic": self._topic.name})
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _consume(self, stopping: asyncio.Event) -> None:
+        member = self._join()
+        try:
+            await member.join()
+            while not stopping.is_set():
+                records = await member.take(self._topic.most, IDLE_SECONDS)
+                if records:
+                    await self._work(member, records)
+                await member.commit(records)
+        finally:
+            await member.leave()
+
+    async def _work(self, member: Membership, records: Sequence[Record]) -> None:
+        """Handle a batch; while that takes long, take part in the group's life all the same."""
+        handling = asyncio.create_task(self._handle(member, records))
+        try:
+            await asyncio.wait([handling], timeout=LONG_SECONDS)
+            if handling.done():
+                return
+            while not handling.done():
+                await member.keep()
+                await asyncio.wait([handling], timeout=KEEP_SECONDS)
+            await member.resume()
+        finally:
+            handling.cancel()
+            with suppress(asyncio.CancelledError):
+                await handling
+
+    async def _handle(self, member: Membership, records: Sequence[Record]) -> None:
+        attributes = {
+            "messaging.system": "kafka",
+            "messaging.operation.type": "process",
+            "messaging.destination.name": self._topic.name,
+            "messaging.batch.message_count": len(records),
+        }
+        carriers = [record.headers for record in records]
+        with telemetry.consumer_span(f"process {self._topic.name}", carriers, attributes):
+            for pause in pauses():
+                # What was taken away meanwhile is another's work now.
+                held = [record for record in records if member.holds(record)]
+                try:
+                    await self._handle_all(held)
+                    return
+                except NOT_NOW as error:
+                    logger.warning("tried again later: %s", error.message, extra={"topic": self._topic.name})
+                await asyncio.sleep(pause)
+
+    async def _handle_all(self, records: Sequence[Record]) -> None:
+        events: list[Event] = []
+        sound: list[Record] = []
+        for record in records:
+            try:
+                events.append(self._topic.read(record))
+                sound.append(record)
+            except Poisonous as reason:
+                await self._dead_letters.bury(record, str(reason))
+        if not events:
+            return
+        try:
+            await self._topic.handle(events)
+        except NOT_NOW:
+            raise
+        except Exception as error:
+            logger.exception("a batch cannot be handled", extra={"topic": self._topic.name, "records": len(sound)})
+            await self._find_the_fault(sound, error)
+
+    async def _find_the_fault(self, records: Sequence[Record], error: Exception) -> None:
+        """Handle the records of a batch one by one, so that only what cannot be handled is set aside."""
+        if len(records) == 1:
+            await self._dead_letters.bury(records[0], f"{type(error).__name__}: {error}")
+            return
+        for record in records:
+            await self._handle_all([record])
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between attempts: growing to a bound, and scattered, so that not all processes come at the same time."""
+    pause = 0.1
+    while True:
+        yield pause * random.uniform(0.5, 1.0)  # noqa: S311
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+@asynccontextmanager
+async def consuming(
+    consumers: Sequence[Consumes], stopping: asyncio.Event, grace_seconds: float
+) -> AsyncGenerator[None]:
+    """Consume until the process is to stop; batches under way then get so long to end, and are abandoned."""
+    tasks = [asyncio.create_task(consumer.run(stopping)) for consumer in consumers]
+    try:
+        yield
+    finally:
+        stopping.set()
+        _, late = await asyncio.wait(tasks, timeout=grace_seconds)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if late:
+            logger.warning("batches were abandoned; they will be handled again", extra={"consumers": len(late)})

@@ -1,0 +1,49 @@
+"""What follows from changes between users: the viewer's context is read anew, and their timeline mended."""
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from fanout_service.events import FollowEvent, Wish
+from fanout_service.post_events import PulledAuthors
+
+
+class Contexts(Protocol):
+    """Copies of the truth about whom viewers follow."""
+
+    async def contexts_changed(self, viewer_ids: Collection[int]) -> Collection[int]:
+        """Forget them, and return those of the viewers who have a timeline; one round trip."""
+        ...
+
+
+class Wishes(Protocol):
+    """Where wishes are left for whoever mends timelines."""
+
+    async def leave(self, wishes: Sequence[Wish]) -> None:
+        """Return when they cannot be lost any more. Raises Unavailable where that is not known."""
+        ...
+
+
+class FollowEvents:
+    """Handles follow events; see `post_events.PostEvents`."""
+
+    def __init__(self, contexts: Contexts, index: PulledAuthors, wishes: Wishes, *, threshold: int) -> None:
+        """With a threshold of 0 there are no timelines to mend."""
+        self._contexts = contexts
+        self._index = index
+        self._wishes = wishes
+        self._threshold = threshold
+
+    async def handle(self, events: Sequence[FollowEvent]) -> None:
+        """Return when everything that follows from them cannot be lost any more. Raises the first error."""
+        changes = dict.fromkeys(events)
+        with_timeline = await self._contexts.contexts_changed({change.follower_id for change in changes})
+        if self._threshold == 0:
+            return
+        changes = [change for change in changes if change.follower_id in with_timeline]
+        if not changes:
+            return
+        # The posts of pulled authors come from elsewhere; those of them that were pushed once are ignored by readers.
+        pulled = await self._index.pulled({change.followee_id for change in changes})
+        wishes = [Wish(*change) for change in changes if change.followee_id not in pulled]
+        if wishes:
+            await self._wishes.leave(wishes)

@@ -1,0 +1,189 @@
+"""A real fanout process on real backends, beside a truth that tests can change."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from devmesh.mesh import Mesh
+from devmesh.processes import PROCESSES
+from feed.events.v1 import events_pb2
+from feed.fanout.v1 import fanout_pb2, fanout_pb2_grpc
+from feedkit import kafka, key_scripts, keys, redis
+from feedkit.channel import connect
+from feedkit.cursor import first_id_at
+from feedkit.kafka import KafkaSettings, Producer
+from feedkit.keys import Tail
+from feedkit.redis import Redis, RedisSettings
+from google.protobuf.message import Message
+
+from .truth import Truth, served
+
+if TYPE_CHECKING:
+    from feed.fanout.v1.fanout_pb2_grpc import FanoutServiceAsyncStub
+
+LENGTH, CHUNK, THRESHOLD = 20, 10, 60
+LIFE_MS = 60_000
+SETTINGS = {
+    "FEED_TIMELINE_LENGTH": str(LENGTH),
+    "FEED_CHUNK_SIZE": str(CHUNK),
+    "FEED_PUSH_BATCH": "4",
+    "FEED_CELEBRITY_THRESHOLD": str(THRESHOLD),
+    "FEED_PULLED_STALENESS_SECONDS": "0.3",
+    "FEED_GRACE_SECONDS": "2",
+}
+SECONDS = 20.0
+"""How long a test waits for what has to come; a consumer that was killed keeps its partitions for 6 s."""
+
+
+async def eventually(check: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Poll until it is so."""
+    give_up = time.monotonic() + SECONDS
+    while not await check():
+        assert time.monotonic() < give_up, f"not within {SECONDS:g} s: {what}"
+        await asyncio.sleep(0.03)
+
+
+@pytest.fixture(scope="session")
+def session_truth() -> Iterator[tuple[Truth, str]]:
+    """One truth for all tests, which use users and posts of their own."""
+    truth = Truth()  # pyright: ignore[reportAbstractUsage] -- what it leaves out answers UNIMPLEMENTED
+    with served(truth) as address:
+        yield truth, address
+
+
+@pytest.fixture(scope="session")
+def mesh(session_truth: tuple[Truth, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    """Whoever stops the process, or a backend, starts it again."""
+    _, address = session_truth
+    settings = {**SETTINGS, "FEED_GRAPH_TARGET": address, "FEED_POST_TARGET": address}
+    processes = [process for process in PROCESSES if process.name == "fanout"]
+    with Mesh(settings, directory=tmp_path_factory.mktemp("mesh"), processes=processes) as mesh:
+        yield mesh
+
+
+@pytest.fixture
+def truth(session_truth: tuple[Truth, str]) -> Iterator[Truth]:
+    """What `graph` and `post` know; nothing fails when a test begins."""
+    truth, _ = session_truth
+    truth.asked.clear()
+    yield truth
+    truth.failing.clear()
+    truth.outbox_rows = 0
+
+
+_users = itertools.count(1)
+_posts = itertools.count(first_id_at(int(time.time() * 1000)), 1 << 22)
+
+
+class World:
+    """What a test does: users and posts in the truth, events in Kafka, timelines in Redis."""
+
+    def __init__(
+        self, truth: Truth, producer: Producer, store: Redis, fanout: "FanoutServiceAsyncStub", brokers: str
+    ) -> None:
+        self.truth = truth
+        self.producer = producer
+        self.store = store
+        self.fanout = fanout
+        self.brokers = brokers
+
+    def user(self, *followees: int, active: bool = True) -> int:
+        """A new user, who follows some."""
+        user_id = next(_users)
+        self.truth.follows[user_id] = set(followees)
+        if active:
+            self.truth.active.add(user_id)
+        return user_id
+
+    def crowd(self, count: int, followee: int) -> list[int]:
+        """New followers of somebody."""
+        return [self.user(followee) for _ in range(count)]
+
+    def write(self, author_id: int) -> int:
+        """A new post, of which nobody is told."""
+        post_id = next(_posts)
+        self.truth.posts[post_id] = author_id
+        return post_id
+
+    async def post(self, author_id: int) -> int:
+        """A new post and its event."""
+        post_id = self.write(author_id)
+        await self.tell_of_post(post_id, author_id)
+        return post_id
+
+    async def tell_of_post(self, post_id: int, author_id: int, *, deleted: bool = False) -> None:
+        """The event of a post."""
+        kind = events_pb2.POST_EVENT_KIND_DELETED if deleted else events_pb2.POST_EVENT_KIND_CREATED
+        await self.send(
+            kafka.POST_EVENTS, author_id, events_pb2.PostEvent(post_id=post_id, author_id=author_id, kind=kind)
+        )
+
+    async def follow(self, follower: int, followee: int) -> None:
+        """A new follow and its event."""
+        self.truth.follows[follower].add(followee)
+        kind = events_pb2.GRAPH_EVENT_KIND_FOLLOWED
+        await self.send(
+            kafka.GRAPH_EVENTS, follower, events_pb2.GraphEvent(follower_id=follower, followee_id=followee, kind=kind)
+        )
+
+    async def unfollow(self, follower: int, followee: int) -> None:
+        """The end of a follow and its event."""
+        self.truth.follows[follower].discard(followee)
+        kind = events_pb2.GRAPH_EVENT_KIND_UNFOLLOWED
+        await self.send(
+            kafka.GRAPH_EVENTS, follower, events_pb2.GraphEvent(follower_id=follower, followee_id=followee, kind=kind)
+        )
+
+    async def send(self, topic: str, key: int, message: Message) -> None:
+        """Any record."""
+        await self.producer.send(topic, key, message)
+
+    async def open(self, *viewers: int, horizon: int = 0) -> None:
+        """Give viewers empty timelines, as they are when nobody they follow has written anything."""
+        await self.store.run(*[key_scripts.create_timeline(viewer, horizon, LIFE_MS) for viewer in viewers])
+
+    async def timeline(self, viewer: int) -> Tail | None:
+        """What Redis holds of a timeline."""
+        [raw] = await self.store.run(key_scripts.read_whole_timeline(viewer))
+        return keys.decode_timeline(raw)
+
+    async def shown(self, viewer: int) -> list[int] | None:
+        """What readers take of a timeline, newest first; None where there is none."""
+        tail = await self.timeline(viewer)
+        if tail is None:
+            return None
+        posts, _ = tail.columns(0, tail.length)
+        return [post for post in posts if post > tail.trailer.horizon][::-1]
+
+    async def progress(self) -> fanout_pb2.GetSettledResponse:
+        """What there is still to do."""
+        return await self.fanout.GetSettled(fanout_pb2.GetSettledRequest())
+
+    async def settle(self) -> None:
+        """Wait until the system says that it has settled."""
+
+        async def settled() -> bool:
+            return (await self.progress()).settled
+
+        await eventually(settled, "settled")
+
+    async def keys(self, names: Collection[str]) -> int:
+        """How many of these keys there are."""
+        [count] = await self.store.run(("EXISTS", *names))
+        return count
+
+
+@pytest.fixture
+async def world(mesh: Mesh, truth: Truth) -> AsyncIterator[World]:
+    """A test's hands and eyes."""
+    addresses = mesh.addresses
+    service = fanout_pb2.DESCRIPTOR.services_by_name["FanoutService"]
+    async with (
+        kafka.producer(KafkaSettings(kafka_brokers=addresses.kafka)) as producer,
+        redis.connect(RedisSettings.model_validate({"redis_url": addresses.redis})) as store,
+        connect(addresses.grpc["fanout"], service, "fanout") as channel,
+    ):
+        yield World(truth, producer, store, fanout_pb2_grpc.FanoutServiceStub(channel), addresses.kafka)
