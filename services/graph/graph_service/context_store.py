@@ -3,8 +3,8 @@
 import asyncio
 import logging
 
-from feedkit import key_scripts, keys
-from feedkit.errors import Unavailable
+from feedkit import deadline, key_scripts, keys
+from feedkit.errors import DeadlineExceeded, Unavailable
 from feedkit.redis import Redis
 
 logger = logging.getLogger(__name__)
@@ -25,11 +25,11 @@ class ContextStore:
         delete = key_scripts.forget(keys.context(viewer_id))
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                async with asyncio.timeout(ATTEMPT_SECONDS):
+                with deadline.within(ATTEMPT_SECONDS):
                     await self._redis.run(delete)
                 return
-            except (Unavailable, TimeoutError) as error:
+            except (Unavailable, DeadlineExceeded) as error:
                 if attempt == ATTEMPTS:
-                    logger.warning("the context of viewer %d was not deleted from Redis: %r", viewer_id, error)
+                    logger.warning("the context of viewer %d was not deleted: %s", viewer_id, error)
                 else:
                     await asyncio.sleep(PAUSE_SECONDS)

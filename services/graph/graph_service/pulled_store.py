@@ -10,7 +10,7 @@ from feedkit.postgres import Database
 from graph_service.pulled_authors import Decision, IndexChange
 
 # An ordinary author costs no write here: where nobody is found to be in the index, nothing is locked and nothing updated.
-_DECIDE = """
+DECIDE = """
 WITH inside AS (
     SELECT author_id FROM pulled_authors WHERE author_id = ANY ($1::bigint[]) ORDER BY author_id FOR NO KEY UPDATE
 ), pulled AS (
@@ -26,7 +26,7 @@ FROM unnest($1::bigint[]) AS asked (id)
 """
 
 # The version's row stays locked until the commit. Somebody may have entered since they were looked for.
-_ENTER = """
+ENTER = """
 WITH next AS (
     UPDATE pulled_authors_version SET version = version + 1 RETURNING version
 )
@@ -55,11 +55,11 @@ class PulledAuthorStore:
 
     async def decide(self, author_ids: Sequence[int]) -> list[Decision]:
         async with self._database.connection() as connection:
-            return [Decision(*row) for row in await connection.fetch(_DECIDE, author_ids)]
+            return [Decision(*row) for row in await connection.fetch(DECIDE, author_ids)]
 
     async def enter(self, author_ids: Sequence[int]) -> None:
         async with self._database.connection() as connection:
-            await connection.execute(_ENTER, author_ids)
+            await connection.execute(ENTER, author_ids)
 
     async def entered_since(self, version: int) -> IndexChange:
         async with self._database.connection() as connection:

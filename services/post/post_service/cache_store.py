@@ -3,8 +3,8 @@
 import asyncio
 import logging
 
-from feedkit import key_scripts, keys
-from feedkit.errors import Unavailable
+from feedkit import deadline, key_scripts, keys
+from feedkit.errors import DeadlineExceeded, Unavailable
 from feedkit.redis import Command, Redis
 
 logger = logging.getLogger(__name__)
@@ -22,27 +22,26 @@ class CacheStore:
         self._own_length = own_length
 
     async def add(self, author_id: int, post_id: int) -> None:
-        own, body = keys.own(author_id), keys.post(post_id)
-        added = key_scripts.add_to_list(own, post_id, self._own_length)
-        if not await self._done(added, key_scripts.forget(body)):
+        own, forgotten = keys.own(author_id), key_scripts.forget(keys.post(post_id))
+        if not await self._done(key_scripts.add_to_list(own, post_id, self._own_length), forgotten):
             # Without the list its reader asks for the truth. It can be deleted even where Redis is too full to add to it.
-            await self._once_more(key_scripts.forget(own, body), post_id)
+            await self._once_more(post_id, key_scripts.forget(own), forgotten)
 
     async def forget(self, post_id: int) -> None:
         forgotten = key_scripts.forget(keys.post(post_id))
         if not await self._done(forgotten):
-            await self._once_more(forgotten, post_id)
+            await self._once_more(post_id, forgotten)
 
-    async def _once_more(self, command: Command, post_id: int) -> None:
+    async def _once_more(self, post_id: int, *commands: Command) -> None:
         await asyncio.sleep(PAUSE_SECONDS)
-        if not await self._done(command):
-            logger.warning("what Redis holds of post %d may be out of date until its event is handled", post_id)
+        if not await self._done(*commands):
+            logger.warning("what caches hold of post %d may be out of date until its event is handled", post_id)
 
     async def _done(self, *commands: Command) -> bool:
         try:
-            async with asyncio.timeout(ATTEMPT_SECONDS):
+            with deadline.within(ATTEMPT_SECONDS):
                 await self._redis.run(*commands)
-        except (Unavailable, TimeoutError) as error:
-            logger.info("Redis did not take a change: %r", error)
+        except (Unavailable, DeadlineExceeded) as error:
+            logger.info("a change was not told to the caches: %s", error)
             return False
         return True

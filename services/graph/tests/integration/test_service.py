@@ -94,6 +94,27 @@ async def test_tens_of_thousands_of_followers_are_streamed(stub: Any, make_crowd
     assert sorted(user_id for page in pages for user_id in page.follower_ids) == followers
 
 
+async def test_active_followers_are_streamed(stub: Any, make_crowd: MakeCrowd):
+    author, followers = await make_crowd(3)
+    for follower in followers[:2]:
+        await call(stub, "RecordActivity", pb.RecordActivityRequest(user_id=follower))
+    request = pb.StreamActiveFollowersRequest(user_id=author, active_days=30)
+    pages = [page async for page in stub.StreamActiveFollowers(request)]
+    assert sorted(follower for page in pages for follower in page.follower_ids) == followers[:2]
+
+
+async def test_authors_are_classified_in_columns_and_those_who_are_pulled_are_listed(stub: Any, make_crowd: MakeCrowd):
+    (large, _), (small, _) = await make_crowd(3), await make_crowd(2)
+    before = (await call(stub, "ListPulledAuthors", pb.ListPulledAuthorsRequest())).version
+    request = pb.ClassifyAuthorsRequest(author_ids=[small, large, small], celebrity_threshold=3)
+    classified = await call(stub, "ClassifyAuthors", request)
+    assert list(classified.author_ids) == [small, large]
+    assert list(classified.pulled) == [False, True]
+    assert list(classified.follower_counts) == [2, 3]
+    entered = await call(stub, "ListPulledAuthors", pb.ListPulledAuthorsRequest(since_version=before))
+    assert (entered.version, list(entered.entered_author_ids)) == (before + 1, [large])
+
+
 async def test_a_stream_of_an_unknown_user_is_empty(stub: Any):
     assert [page async for page in stub.StreamFollowees(pb.StreamFolloweesRequest(user_id=NOBODY))] == []
 
@@ -146,6 +167,9 @@ async def test_an_unknown_user_is_not_found_and_the_field_named(stub: Any, metho
         ("BatchGetRelationships", pb.BatchGetRelationshipsRequest(viewer_id=1, user_ids=[-1]), "user_ids[0]"),
         ("RecordActivity", pb.RecordActivityRequest(), "user_id"),
         ("GetViewerContext", pb.GetViewerContextRequest(), "viewer_id"),
+        ("ClassifyAuthors", pb.ClassifyAuthorsRequest(author_ids=range(1, 1002)), "author_ids"),
+        ("ClassifyAuthors", pb.ClassifyAuthorsRequest(author_ids=[1], celebrity_threshold=-1), "celebrity_threshold"),
+        ("ListPulledAuthors", pb.ListPulledAuthorsRequest(since_version=-1), "since_version"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -157,7 +181,11 @@ async def test_an_invalid_argument_is_refused_and_named(stub: Any, method: str, 
 
 @pytest.mark.parametrize(
     ("method", "request_"),
-    [("StreamFollowers", pb.StreamFollowersRequest()), ("StreamFollowees", pb.StreamFolloweesRequest(user_id=-1))],
+    [
+        ("StreamFollowers", pb.StreamFollowersRequest()),
+        ("StreamActiveFollowers", pb.StreamActiveFollowersRequest(active_days=1)),
+        ("StreamFollowees", pb.StreamFolloweesRequest(user_id=-1)),
+    ],
 )
 async def test_an_invalid_argument_of_a_stream_is_refused_and_named(stub: Any, method: str, request_: Any):
     with pytest.raises(InvalidArgument) as caught:

@@ -27,7 +27,6 @@ from post_service.store import PostStore
 from post_service.worker_lease import Ids, Terms
 from post_service.worker_store import WorkerStore
 
-OWN_LENGTH = 5
 TERMS = Terms(lease_ms=15_000, max_skew_ms=5_000, max_backward_ms=100)
 Sql: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 OpenDatabase = Callable[..., Awaitable[Database]]
@@ -107,11 +106,18 @@ async def redis_client(dsn: str, valkey: Valkey) -> AsyncGenerator[Redis]:
 
 
 @pytest.fixture
-def posts(store: PostStore, redis_client: Redis, ids: Ids) -> Posts:
-    async def everybody(_: int) -> bool:
+def authors() -> Authors:
+    """Everybody exists."""
+
+    async def exists(_: int) -> bool:
         return True
 
-    return Posts(store, CacheStore(redis_client, OWN_LENGTH), ids, Authors(everybody, 100))
+    return Authors(exists, 100)
+
+
+@pytest.fixture
+def posts(store: PostStore, redis_client: Redis, ids: Ids, authors: Authors) -> Posts:
+    return Posts(store, CacheStore(redis_client, own_length=50), ids, authors)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,222 @@
+"""The index of pulled authors in PostgreSQL: who enters it, that they stay, and that no reader misses anybody."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+
+import asyncpg
+import pytest
+from feedkit.postgres import Database
+from graph_service import pulled_store
+from graph_service.context_store import ContextStore
+from graph_service.follow_store import FollowStore
+from graph_service.follows import Follows
+from graph_service.pulled_authors import PulledAuthors
+from graph_service.pulled_store import PulledAuthorStore
+
+pytestmark = pytest.mark.integration
+
+MakeUsers = Callable[[int], Awaitable[list[int]]]
+MakeCrowd = Callable[[int], Awaitable[tuple[int, list[int]]]]
+OpenDatabase = Callable[..., Awaitable[Database]]
+UNREACHED = 2**62
+"""A threshold above every follower count."""
+
+
+@pytest.fixture
+def authors(database: Database) -> PulledAuthors:
+    return PulledAuthors(PulledAuthorStore(database))
+
+
+async def pulled(authors: PulledAuthors, author_ids: Sequence[int], threshold: int) -> list[bool]:
+    return [decision.pulled for decision in await authors.classify(author_ids, threshold)]
+
+
+async def sequences(sql: "asyncpg.Connection[asyncpg.Record]", author_ids: Sequence[int]) -> dict[int, int]:
+    rows = await sql.fetch("SELECT author_id, sequence FROM pulled_authors WHERE author_id = ANY ($1)", author_ids)
+    return {row["author_id"]: row["sequence"] for row in rows}
+
+
+# --- who is pulled ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("threshold", "is_pulled"), [(31, False), (30, True), (29, True), (1, True), (0, True)])
+async def test_an_author_is_pulled_from_as_many_followers_as_the_threshold(
+    authors: PulledAuthors, make_crowd: MakeCrowd, threshold: int, is_pulled: bool
+):
+    author, _ = await make_crowd(30)
+    assert await authors.classify([author], threshold) == [(author, is_pulled, 30)]
+
+
+async def test_at_threshold_0_even_those_whom_nobody_knows_are_pulled(authors: PulledAuthors):
+    assert await authors.classify([2**63 - 1], 0) == [(2**63 - 1, True, 0)]
+
+
+async def test_there_is_one_decision_for_each_author_in_the_order_asked(authors: PulledAuthors, make_crowd: MakeCrowd):
+    large, small = (await make_crowd(20))[0], (await make_crowd(3))[0]
+    decisions = await authors.classify([small, 2**63 - 2, large, small], 20)
+    assert decisions == [(small, False, 3), (2**63 - 2, False, 0), (large, True, 20)]
+
+
+async def test_nobody_asked_for_is_no_decision(authors: PulledAuthors):
+    assert await authors.classify([], 0) == []
+
+
+async def test_an_author_stays_pulled_when_the_threshold_rises(authors: PulledAuthors, make_crowd: MakeCrowd):
+    author, _ = await make_crowd(10)
+    assert [await pulled(authors, [author], threshold) for threshold in (10, 11, UNREACHED)] == [[True]] * 3
+
+
+async def test_an_author_stays_pulled_when_followers_leave(
+    authors: PulledAuthors, database: Database, contexts: ContextStore, make_crowd: MakeCrowd
+):
+    author, followers = await make_crowd(10)
+    await authors.classify([author], 10)
+    await Follows(FollowStore(database), contexts, 5000).unfollow(followers[0], author)
+    assert await authors.classify([author], 10) == [(author, True, 9)]
+
+
+async def test_an_author_who_is_not_pulled_is_not_in_the_index(
+    authors: PulledAuthors, make_crowd: MakeCrowd, sql: "asyncpg.Connection[asyncpg.Record]"
+):
+    author, _ = await make_crowd(10)
+    await authors.classify([author], 11)
+    assert await sequences(sql, [author]) == {}
+    assert author not in (await authors.entered_since(0)).entered_author_ids
+
+
+async def test_every_pulled_decision_is_noted_with_its_time(
+    authors: PulledAuthors, make_crowd: MakeCrowd, sql: "asyncpg.Connection[asyncpg.Record]"
+):
+    author, _ = await make_crowd(10)
+    noted = "SELECT sequence, decided_at FROM pulled_authors WHERE author_id = $1"
+    rows: list[asyncpg.Record] = []
+    for threshold in (10, 10, UNREACHED):
+        await authors.classify([author], threshold)
+        rows += await sql.fetch(noted, author)
+    assert [row["sequence"] for row in rows] == [1, 2, 3]
+    times = [row["decided_at"] for row in rows]
+    assert times == sorted(set(times))
+
+
+async def test_ordinary_authors_take_one_round_trip(open_database: OpenDatabase, make_users: MakeUsers):
+    statements: list[str] = []
+    database = await open_database(postgres_pool_size=1)
+    authors, users = PulledAuthors(PulledAuthorStore(database)), await make_users(1000)
+    # A new connection asks for the types of arrays once.
+    await authors.classify(users, 1)
+    async with database.connection() as connection:
+        connection.add_query_logger(lambda query: statements.append(query.query))
+    await authors.classify(users, 1)
+    assert len(statements) == 1
+
+
+async def test_a_decision_about_ordinary_authors_writes_nothing(database: Database, make_users: MakeUsers):
+    users = await make_users(10)
+    async with database.transaction() as connection:
+        await connection.fetch(pulled_store.DECIDE, users)
+        assert await connection.fetchval("SELECT pg_current_xact_id_if_assigned() IS NULL")
+
+
+# --- what a reader learns ---------------------------------------------------------------------------------------------
+
+
+async def test_the_version_grows_when_somebody_enters_and_only_then(authors: PulledAuthors, make_users: MakeUsers):
+    a, b = await make_users(2)
+    before = (await authors.entered_since(0)).version
+    await authors.classify([a], 0)
+    first = await authors.entered_since(before)
+    await authors.classify([a], 0)
+    assert (await authors.entered_since(before)) == first
+    await authors.classify([b, a], 0)
+    second = await authors.entered_since(first.version)
+    assert before < first.version < second.version
+    assert (first.entered_author_ids, second.entered_author_ids) == ([a], [b])
+
+
+async def test_who_knows_the_latest_version_learns_of_nobody(authors: PulledAuthors, make_users: MakeUsers):
+    await authors.classify(await make_users(3), 0)
+    everybody = await authors.entered_since(0)
+    assert len(everybody.entered_author_ids) >= 3
+    assert await authors.entered_since(everybody.version) == (everybody.version, [])
+
+
+async def test_a_reader_from_before_the_database_was_set_back_learns_of_everybody(
+    authors: PulledAuthors, make_users: MakeUsers
+):
+    await authors.classify(await make_users(3), 0)
+    everybody = await authors.entered_since(0)
+    assert await authors.entered_since(everybody.version + 5) == everybody
+
+
+# --- many at once -----------------------------------------------------------------------------------------------------
+
+
+async def test_many_decisions_about_a_new_author_let_them_in_once(
+    open_database: OpenDatabase, make_crowd: MakeCrowd, sql: "asyncpg.Connection[asyncpg.Record]"
+):
+    authors = PulledAuthors(PulledAuthorStore(await open_database(postgres_pool_size=32)))
+    author, _ = await make_crowd(10)
+    before = (await authors.entered_since(0)).version
+    decisions = await asyncio.gather(*(authors.classify([author], 10) for _ in range(100)))
+    assert decisions == [[(author, True, 10)]] * 100
+    assert (await authors.entered_since(before)).entered_author_ids == [author]
+    assert await sequences(sql, [author]) == {author: 100}
+
+
+async def test_decisions_about_overlapping_authors_in_any_order_never_wait_in_a_circle(
+    open_database: OpenDatabase, make_users: MakeUsers, sql: "asyncpg.Connection[asyncpg.Record]"
+):
+    authors = PulledAuthors(PulledAuthorStore(await open_database(postgres_pool_size=32)))
+    users, chance = await make_users(40), random.Random(3)
+    asked = [chance.sample(users, 20) for _ in range(300)]
+    decisions = await asyncio.gather(*(authors.classify(some, 0) for some in asked))
+    assert all(decision.pulled for some in decisions for decision in some)
+    assert await sequences(sql, users) == {user: sum(user in some for some in asked) for user in users}
+
+
+async def test_an_entry_that_commits_late_is_not_stepped_over(
+    authors: PulledAuthors, make_users: MakeUsers, sql: "asyncpg.Connection[asyncpg.Record]"
+):
+    late, later = await make_users(2)
+    known = (await authors.entered_since(0)).version
+    async with sql.transaction():
+        await sql.execute(pulled_store.ENTER, [late])
+        entering = asyncio.create_task(authors.classify([later], 0))
+        await until_somebody_waits(sql)
+        assert await authors.entered_since(known) == (known, [])
+    await entering
+    assert (await authors.entered_since(known)).entered_author_ids == [late, later]
+
+
+async def until_somebody_waits(sql: "asyncpg.Connection[asyncpg.Record]") -> None:
+    async with asyncio.timeout(10):
+        # PostgreSQL tells nobody of a wait.
+        while not await sql.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+async def test_a_reader_who_asks_from_version_to_version_misses_nobody(
+    open_database: OpenDatabase, make_users: MakeUsers
+):
+    authors = PulledAuthors(PulledAuthorStore(await open_database(postgres_pool_size=32)))
+    users = await make_users(400)
+    acknowledged: set[int] = set()
+
+    async def enter(user: int) -> None:
+        assert await pulled(authors, [user], 0) == [True]
+        acknowledged.add(user)
+
+    entering = asyncio.gather(*(enter(user) for user in users))
+    known, learned, reads, ended = 0, set[int](), 0, False
+    while not ended:
+        ended, before = entering.done(), set(acknowledged)
+        change = await authors.entered_since(known)
+        assert change.version >= known
+        known, reads = change.version, reads + 1
+        learned.update(change.entered_author_ids)
+        # Whoever was acknowledged before the question is in the answer, or was in an earlier one.
+        assert learned >= before
+    await entering
+    assert learned >= set(users)
+    assert reads > 5
