@@ -1,35 +1,42 @@
 """The outbox: events that are committed together with the change that they tell of.
 
-The table, which each service that writes events makes in its own first migration:
+The table, which each service that writes events makes in its migrations:
 
     CREATE TABLE outbox (
-        id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id         bigint GENERATED ALWAYS AS IDENTITY,
         topic      text        NOT NULL,
         key        text        NOT NULL,  -- the record's key: what keeps its order
         type       text        NOT NULL,  -- full name of the protobuf message
         payload    bytea       NOT NULL,
         headers    jsonb       NOT NULL,  -- trace context of the request that caused the event
-        created_at timestamptz NOT NULL DEFAULT now()
+        created_at timestamptz NOT NULL DEFAULT now(),
+        shard      smallint    NOT NULL GENERATED ALWAYS AS ((hashtext(key) & 7)::smallint) STORED,
+        PRIMARY KEY (shard, id)
     );
 
 Ids are taken before commit, so a smaller one may become visible after a larger one: whoever reads the table must not
-remember "the last id seen".
+remember "the last id seen". Relays publish the rows and delete them (`feedkit.outbox_relay`); a trigger on the table
+notifies them.
 """
 
 import json
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from feed.outbox.v1 import outbox_pb2, outbox_pb2_grpc
 from google.protobuf.message import Message
 
 from feedkit import telemetry
-from feedkit.postgres import Connection
+from feedkit.postgres import Connection, Database
 
-POST_EVENTS = "feed.post.events.v1"
-GRAPH_EVENTS = "feed.graph.events.v1"
+SERVICE = outbox_pb2.DESCRIPTOR.services_by_name["OutboxService"]
 
 _INSERT = """
 INSERT INTO outbox (topic, key, type, payload, headers)
 SELECT $1, key, type, payload, $2::jsonb FROM unnest($3::text[], $4::text[], $5::bytea[]) AS event (key, type, payload)
+"""
+_BACKLOG = """
+SELECT count(*), coalesce((extract(epoch FROM clock_timestamp() - min(created_at)) * 1000)::bigint, 0) FROM outbox
 """
 
 
@@ -50,3 +57,29 @@ async def append(connection: Connection, topic: str, events: Sequence[tuple[int,
         [event.DESCRIPTOR.full_name for _, event in events],
         [event.SerializeToString() for _, event in events],
     )
+
+
+class Backlog(NamedTuple):
+    """What waits in an outbox."""
+
+    rows: int
+    oldest_age_ms: int
+    """How long the oldest row has waited; 0 if none does."""
+
+
+async def backlog(database: Database) -> Backlog:
+    """Tell what waits. It reads all of the table, which is short unless the broker is away."""
+    async with database.connection() as connection:
+        rows, oldest_age_ms = (await connection.fetch(_BACKLOG))[0]
+    return Backlog(rows, oldest_age_ms)
+
+
+class OutboxServicer(outbox_pb2_grpc.OutboxServiceServicer):
+    """Serves `feed.outbox.v1.OutboxService`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def GetBacklog(self, request: outbox_pb2.GetBacklogRequest, context: object) -> outbox_pb2.GetBacklogResponse:
+        """What waits in the outbox."""
+        return outbox_pb2.GetBacklogResponse(**(await backlog(self._database))._asdict())

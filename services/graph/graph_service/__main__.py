@@ -1,10 +1,14 @@
-"""`python -m graph_service` serves; `python -m graph_service migrate` brings the database up to date."""
+"""`python -m graph_service` serves, `... relay` publishes the outbox, `... migrate` brings the database up to date."""
 
 from importlib.resources import files
 
+import grpc.aio
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
-from feedkit import postgres, redis
-from feedkit.server import Process, main
+from feed.outbox.v1 import outbox_pb2_grpc
+from feedkit import outbox, outbox_relay, postgres, redis
+from feedkit.outbox import OutboxServicer
+from feedkit.outbox_relay import RelaySettings
+from feedkit.server import Process, Role, main
 
 from graph_service.activity import Activity
 from graph_service.config import GraphSettings
@@ -37,12 +41,22 @@ async def run(process: Process, settings: GraphSettings) -> None:
         pulled_authors=PulledAuthors(PulledAuthorStore(database)),
         viewer_contexts=ViewerContexts(store),
     )
+
+    def register(server: grpc.aio.Server) -> None:
+        graph_pb2_grpc.add_GraphServiceServicer_to_server(servicer, server)
+        outbox_pb2_grpc.add_OutboxServiceServicer_to_server(OutboxServicer(database), server)
+
     await process.serve(
         settings,
-        lambda server: graph_pb2_grpc.add_GraphServiceServicer_to_server(servicer, server),
-        [SERVICE.full_name],
+        register,
+        [SERVICE.full_name, outbox.SERVICE.full_name],
         ready=[postgres.migrated(database, MIGRATIONS)],
     )
+
+
+async def relay(process: Process, settings: RelaySettings) -> None:
+    """Publish the outbox until stopped."""
+    await outbox_relay.run(process, settings, MIGRATIONS)
 
 
 async def migrate(settings: GraphSettings) -> None:
@@ -50,4 +64,4 @@ async def migrate(settings: GraphSettings) -> None:
 
 
 if __name__ == "__main__":
-    main("graph", GraphSettings, run, {"migrate": migrate})
+    main("graph", GraphSettings, run, {"migrate": migrate}, {"relay": Role(RelaySettings, relay)})

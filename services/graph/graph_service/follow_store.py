@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import asyncpg
 from feed.events.v1 import events_pb2
-from feedkit import outbox
+from feedkit import kafka, outbox
 from feedkit.errors import Unavailable
 from feedkit.postgres import Connection, Database
 
@@ -121,4 +121,4 @@ async def _tell(
         (follower_id, events_pb2.GraphEvent(follower_id=follower_id, followee_id=followee_id, kind=kind))
         for followee_id in followee_ids
     ]
-    await outbox.append(connection, outbox.GRAPH_EVENTS, events)
+    await outbox.append(connection, kafka.GRAPH_EVENTS, events)

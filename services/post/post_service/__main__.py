@@ -1,12 +1,16 @@
-"""`python -m post_service` serves; `python -m post_service migrate` applies migrations."""
+"""`python -m post_service` serves, `... relay` publishes the outbox, `... migrate` brings the database up to date."""
 
 from datetime import timedelta
 from importlib.resources import files
 
+import grpc.aio
+from feed.outbox.v1 import outbox_pb2_grpc
 from feed.post.v1 import post_pb2, post_pb2_grpc
-from feedkit import postgres, redis
+from feedkit import outbox, outbox_relay, postgres, redis
 from feedkit.channel import connect
-from feedkit.server import Process, main
+from feedkit.outbox import OutboxServicer
+from feedkit.outbox_relay import RelaySettings
+from feedkit.server import Process, Role, main
 
 from post_service import graph_client
 from post_service.authors import Authors
@@ -46,12 +50,22 @@ async def run(process: Process, settings: PostSettings) -> None:
     posts = Posts(store, caches, ids, authors)
     await process.enter(in_background(purge(ExpiredKeys(upkeep).remove, settings.idempotency_purge_seconds)))
     await process.enter(ids.kept())
+
+    def register(server: grpc.aio.Server) -> None:
+        post_pb2_grpc.add_PostServiceServicer_to_server(PostServicer(posts), server)
+        outbox_pb2_grpc.add_OutboxServiceServicer_to_server(OutboxServicer(database), server)
+
     await process.serve(
         settings,
-        lambda server: post_pb2_grpc.add_PostServiceServicer_to_server(PostServicer(posts), server),
-        [SERVICE.full_name],
+        register,
+        [SERVICE.full_name, outbox.SERVICE.full_name],
         ready=[postgres.migrated(upkeep, MIGRATIONS), ids.check],
     )
+
+
+async def relay(process: Process, settings: RelaySettings) -> None:
+    """Publish the outbox until stopped."""
+    await outbox_relay.run(process, settings, MIGRATIONS)
 
 
 async def migrate(settings: PostSettings) -> None:
@@ -60,4 +74,4 @@ async def migrate(settings: PostSettings) -> None:
 
 
 if __name__ == "__main__":
-    main("post", PostSettings, run, {"migrate": migrate})
+    main("post", PostSettings, run, {"migrate": migrate}, {"relay": Role(RelaySettings, relay)})

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import asyncpg
 from feed.events.v1 import events_pb2
-from feedkit import deadline, outbox
+from feedkit import deadline, kafka, outbox
 from feedkit.errors import Aborted, Unavailable
 from feedkit.postgres import Connection, Database
 
@@ -144,7 +144,7 @@ class PostgresWriting:
     async def _tell(self, post_id: int, author_id: int, kind: events_pb2.PostEventKind.ValueType) -> None:
         self.wrote = True
         event = events_pb2.PostEvent(post_id=post_id, author_id=author_id, kind=kind)
-        await outbox.append(self._connection, outbox.POST_EVENTS, [(author_id, event)])
+        await outbox.append(self._connection, kafka.POST_EVENTS, [(author_id, event)])
 
 
 class ExpiredKeys:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from feed.graph.v1 import graph_pb2
 from feed.post.v1 import post_pb2
-from feedkit import outbox, telemetry
+from feedkit import kafka, outbox, telemetry
 from feedkit.postgres import Database
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -37,7 +37,7 @@ async def rows(database: Database) -> list[tuple[str, str, str, bytes]]:
 
 async def test_events_are_committed_with_their_change_in_order(database: Database) -> None:
     async with database.transaction() as connection:
-        await outbox.append(connection, outbox.POST_EVENTS, [(17, POST), (2**63 - 1, USER)])
+        await outbox.append(connection, kafka.POST_EVENTS, [(17, POST), (2**63 - 1, USER)])
         assert await rows(database) == []
     assert await rows(database) == [
         ("feed.post.events.v1", "17", "feed.post.v1.Post", POST.SerializeToString()),
@@ -48,14 +48,14 @@ async def test_events_are_committed_with_their_change_in_order(database: Databas
 async def test_events_are_rolled_back_with_their_change(database: Database) -> None:
     with pytest.raises(ZeroDivisionError):
         async with database.transaction() as connection:
-            await outbox.append(connection, outbox.GRAPH_EVENTS, [(17, USER)])
+            await outbox.append(connection, kafka.GRAPH_EVENTS, [(17, USER)])
             raise ZeroDivisionError
     assert await rows(database) == []
 
 
 async def test_no_events_are_no_statement(database: Database) -> None:
     async with database.transaction() as connection:
-        await outbox.append(connection, outbox.GRAPH_EVENTS, [])
+        await outbox.append(connection, kafka.GRAPH_EVENTS, [])
     assert await rows(database) == []
 
 
@@ -71,7 +71,7 @@ async def test_an_event_carries_the_trace_of_its_request(
     parent = telemetry.extract({"traceparent": f"00-{TRACE}-00f067aa0ba902b7-{flags}", "tracestate": "vendor=value"})
     with telemetry.server_span("request", parent, {}) as request:
         async with database.transaction() as connection:
-            await outbox.append(connection, outbox.POST_EVENTS, [(1, POST)])
+            await outbox.append(connection, kafka.POST_EVENTS, [(1, POST)])
     span_id = f"{request.get_span_context().span_id:016x}"
     expected = {"traceparent": f"00-{TRACE}-{span_id}-{flags}", "tracestate": "vendor=value"}
     assert await headers(database) == expected
@@ -80,5 +80,5 @@ async def test_an_event_carries_the_trace_of_its_request(
 
 async def test_an_event_outside_any_request_has_no_trace(database: Database) -> None:
     async with database.transaction() as connection:
-        await outbox.append(connection, outbox.POST_EVENTS, [(1, POST)])
+        await outbox.append(connection, kafka.POST_EVENTS, [(1, POST)])
     assert await headers(database) == {}
