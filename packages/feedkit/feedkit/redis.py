@@ -130,7 +130,8 @@ class Redis:
         """Within the block, call `heard` with every message that is published on a channel.
 
         `gap` is called whenever messages may have been missed, at the beginning and after every interruption, once new
-        ones are being heard. An absent server is waited for in the background. Neither function may raise.
+        ones are being heard. An absent server is waited for in the background. What either function raises is logged, and
+        is an interruption.
         """
         listening = asyncio.create_task(self._listen_always(channel, heard, gap))
         try:
@@ -146,6 +147,8 @@ class Redis:
                     await self._listen(subscription, channel, heard, gap)
             except (RedisError, TimeoutError) as error:
                 logger.info("not subscribed to %s: %s", channel, error)
+            except Exception:
+                logger.exception("listening to %s failed", channel)
             await asyncio.sleep(RESUBSCRIBE_SECONDS)
 
     async def _listen(

@@ -140,6 +140,9 @@ class SharedConnection:
             return RedisTimeoutError("connecting took too long")
         except RedisError as error:
             return error
+        except Exception as error:
+            logger.exception("the connection to Redis failed")
+            return RedisConnectionError(str(error))
         finally:
             await connection.disconnect(nowait=True)
 

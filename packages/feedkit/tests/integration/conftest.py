@@ -60,6 +60,17 @@ async def open_redis(valkey: Valkey) -> AsyncIterator[Callable[..., Awaitable[Re
         yield opened
 
 
+@pytest.fixture(scope="session")
+def run(valkey: Valkey) -> Iterator[Callable[..., list[Any]]]:
+    """Run commands in one round trip, from tests that are not asynchronous, as those with Hypothesis are."""
+    settings = RedisSettings.model_validate({"redis_url": valkey.url, "redis_timeout_seconds": 30})
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        opened = redis.connect(settings)
+        client = runner.run(opened.__aenter__())
+        yield lambda *commands: runner.run(client.run(*commands))
+        runner.run(opened.__aexit__(None, None, None))
+
+
 class Relay:
     """A TCP relay to a server; what it does to the bytes can be changed at any time."""
 

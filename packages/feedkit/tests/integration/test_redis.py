@@ -461,6 +461,25 @@ async def test_an_interruption_is_told_once_messages_are_heard_again(
         await eventually(lambda: listener.heard == [b"heard"])
 
 
+async def test_what_a_listener_raises_is_logged_and_listening_goes_on(
+    open_redis: OpenRedis, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, listener = await open_redis(), Listener()
+
+    def particular(message: bytes) -> None:
+        if message == b"bad":
+            raise ValueError("a bad message")
+        listener.heard.append(message)
+
+    async with client.subscribed("news", particular, listener.gap):
+        await eventually(lambda: listener.gaps == 1)
+        await client.run(("PUBLISH", "news", "bad"))
+        await eventually(lambda: listener.gaps == 2)
+        await client.run(("PUBLISH", "news", "good"))
+        await eventually(lambda: listener.heard == [b"good"])
+    assert "a bad message" in caplog.text
+
+
 async def test_a_server_that_comes_late_or_again_is_subscribed_to(eventually: Eventually) -> None:
     with Valkey() as server:
         await asyncio.to_thread(server.kill)

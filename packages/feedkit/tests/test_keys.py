@@ -1,0 +1,74 @@
+"""What is written to Redis keys is what is read from them."""
+
+from collections.abc import Sequence
+
+from feedkit import keys
+from hypothesis import given
+from hypothesis import strategies as st
+
+IDS = st.integers(1, 2**63 - 1)
+DISTINCT_IDS = st.lists(IDS, unique=True, max_size=50).map(sorted)
+
+
+def test_each_kind_of_key_has_its_documented_name() -> None:
+    names = [keys.context(7), keys.post(7), keys.user(7), keys.own(7), keys.recents(7), keys.timeline(7)]
+    assert names == ["ctx:v1:7", "post:v1:7", "user:v1:7", "own:v1:7", "recents:v1:7", "tl:v1:7"]
+
+
+@given(DISTINCT_IDS)
+def test_followees_survive_a_context(followees: list[int]) -> None:
+    assert keys.decode_context(keys.encode_context(followees)) == tuple(followees)
+
+
+@given(DISTINCT_IDS, IDS | st.just(0))
+def test_a_list_of_posts_survives(post_ids: list[int], horizon: int) -> None:
+    assert keys.decode_post_list(keys.encode_post_list(post_ids[::-1], horizon)) == (tuple(post_ids[::-1]), horizon)
+
+
+@given(IDS)
+def test_an_announced_id_survives(some_id: int) -> None:
+    assert keys.decode_id(keys.encode_id(some_id)) == some_id
+
+
+@given(st.binary(max_size=40))
+def test_a_payload_survives_and_nothing_is_known_of_an_absent_or_leased_key(payload: bytes) -> None:
+    assert keys.payload(keys.value(payload)) == payload
+    assert keys.payload(None) is None
+    assert keys.payload(keys.lease(payload)) is None
+
+
+def timeline_of(post_ids: Sequence[int], horizon: int = 3, cut: int = 2) -> bytes:
+    """A timeline as it is in Redis; the author of a post is the post id less one."""
+    entries = keys.encode_entries([(post_id, post_id - 1) for post_id in post_ids])
+    return entries + keys.encode_trailer(keys.Trailer(horizon, cut, b"\x00epoch\xff\x00"))
+
+
+@given(DISTINCT_IDS, IDS | st.just(0), IDS | st.just(0), st.data())
+def test_the_newest_entries_of_a_timeline_survive(
+    post_ids: list[int], horizon: int, cut: int, data: st.DataObject
+) -> None:
+    raw = timeline_of(post_ids, horizon, cut)
+    newest = data.draw(st.integers(0, len(post_ids) + 5))
+    tail = keys.decode_timeline(raw[keys.newest(newest) :])
+    assert tail is not None
+    assert tail.trailer == (horizon, cut, b"\x00epoch\xff\x00")
+    expected = tuple(post_ids[len(post_ids) - min(newest, len(post_ids)) :])
+    assert tail.length == len(expected)
+    assert tail.columns(0, tail.length) == (expected, tuple(post_id - 1 for post_id in expected))
+    start = data.draw(st.integers(0, tail.length))
+    assert tail.columns(start, tail.length)[0] == expected[start:]
+
+
+@given(DISTINCT_IDS, IDS)
+def test_the_place_of_a_post_is_the_number_of_entries_below_it(post_ids: list[int], post_id: int) -> None:
+    tail = keys.decode_timeline(timeline_of(post_ids))
+    assert tail is not None
+    for wanted in (post_id, *post_ids):
+        assert tail.place(wanted) == sum(other < wanted for other in post_ids)
+
+
+def test_an_absent_timeline_is_none_and_one_without_entries_is_not() -> None:
+    assert keys.decode_timeline(b"") is None
+    tail = keys.decode_timeline(timeline_of([]))
+    assert tail is not None
+    assert (tail.length, tail.columns(0, 0), tail.place(5)) == (0, ((), ()), 0)
