@@ -120,6 +120,22 @@ async def test_while_postgresql_is_away_answers_are_retryable_and_then_all_goes_
     assert (await eventually(lambda: post.CreatePost(draft(author_id)))).post.id > created.id
 
 
+async def test_while_redis_is_away_posts_are_written_and_deleted_quickly(
+    mesh: Mesh, post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
+) -> None:
+    await post.CreatePost(draft(author_id))
+    mesh.kill("redis")
+    try:
+        for _ in range(3):
+            async with asyncio.timeout(2):
+                created = (await post.CreatePost(draft(author_id))).post
+                await post.DeletePost(post_pb2.DeletePostRequest(actor_id=author_id, post_id=created.id))
+            with pytest.raises(NotFound):
+                await post.GetPost(post_pb2.GetPostRequest(post_id=created.id))
+    finally:
+        await asyncio.to_thread(mesh.restart, "redis")
+
+
 async def test_a_process_that_is_killed_and_started_again_makes_no_id_twice(
     mesh: Mesh, post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
 ) -> None:
