@@ -197,8 +197,9 @@ async def until_somebody_waits(sql: "asyncpg.Connection[asyncpg.Record]") -> Non
 
 
 async def test_a_reader_who_asks_from_version_to_version_misses_nobody(
-    open_database: OpenDatabase, make_users: MakeUsers
+    database: Database, open_database: OpenDatabase, make_users: MakeUsers
 ):
+    reader = PulledAuthors(PulledAuthorStore(database))
     authors = PulledAuthors(PulledAuthorStore(await open_database(postgres_pool_size=32)))
     users = await make_users(400)
     acknowledged: set[int] = set()
@@ -211,7 +212,7 @@ async def test_a_reader_who_asks_from_version_to_version_misses_nobody(
     known, learned, reads, ended = 0, set[int](), 0, False
     while not ended:
         ended, before = entering.done(), set(acknowledged)
-        change = await authors.entered_since(known)
+        change = await reader.entered_since(known)
         assert change.version >= known
         known, reads = change.version, reads + 1
         learned.update(change.entered_author_ids)

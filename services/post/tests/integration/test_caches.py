@@ -6,7 +6,9 @@ import os
 import signal
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
+from typing import TypeAlias
 
+import asyncpg
 import pytest
 from devmesh.backends.valkey import Valkey
 from feedkit import key_scripts, keys, redis
@@ -22,6 +24,7 @@ from post_service.worker_lease import Ids
 
 pytestmark = pytest.mark.integration
 
+Sql: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 LIFE_MS = 60_000
 OWN_LENGTH = 5
 AUTHOR = 7
@@ -189,6 +192,23 @@ async def test_a_fill_of_a_body_that_began_before_its_deletion_is_refused_after_
     await posts.delete(AUTHOR, post_id)
     assert await redis_client.run(key_scripts.fill(key, token, BODY, LIFE_MS)) == [0]
     assert await held(redis_client, key) is None
+
+
+async def test_a_body_is_not_forgotten_before_the_deletion_is_committed(
+    posts: Posts, redis_client: Redis, sql: Sql
+) -> None:
+    post_id = await write(posts)
+    await fill(redis_client, keys.post(post_id), BODY)
+    async with sql.transaction():
+        await sql.execute("SELECT FROM posts WHERE id = $1 FOR UPDATE", post_id)
+        deleting = asyncio.create_task(posts.delete(AUTHOR, post_id))
+        async with asyncio.timeout(10):
+            # PostgreSQL tells nobody of a wait.
+            while not await sql.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        assert await held(redis_client, keys.post(post_id)) == keys.value(BODY)
+    await deleting
+    assert await held(redis_client, keys.post(post_id)) is None
 
 
 async def test_a_deletion_that_is_refused_forgets_nothing(posts: Posts, redis_client: Redis) -> None:
