@@ -1,11 +1,13 @@
 """Histories of posts in memory: sources that show parts of them, their hydration, and walks through their pages."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 from feedkit.cursor import Position
 from feedkit.errors import FeedError
 from feedkit.errors import Unavailable as UnavailableError
 from hypothesis import strategies as st
+from timeline_service.entries import Entry
 from timeline_service.hydration import MOST_AT_ONCE, Outcome, Shown, Unavailable, Withheld
 from timeline_service.mix import Mix, Page
 from timeline_service.source import NOT_NOW, TOP, Source, Stretch
@@ -22,6 +24,7 @@ class Listed:
     `cap`: it never returns more at once. `stops`: ids that it never reads past in one go, as a horizon is; two stops
     without a post between give a stretch without entries. `sure`: when it was cut short it says that it is complete down to
     the next post it knows, not only to the last one returned. `failures`: one for each read, true for one that fails.
+    `at_hand`: nobody has to be asked.
     """
 
     def __init__(
@@ -32,19 +35,28 @@ class Listed:
         stops: Collection[int] = (),
         sure: bool = False,
         failures: Iterable[bool] = (),
+        at_hand: bool = False,
     ) -> None:
         self.posts = posts
+        self._at_hand = at_hand
         self.reads: list[tuple[int, int]] = []
         self._cap = cap
         self._stops = stops
         self._sure = sure
         self._failures = iter(failures)
 
+    def peek(self, position: int, limit: int) -> Stretch | None:
+        """See `source.Source`."""
+        return self._below(position, limit) if self._at_hand else None
+
     async def read(self, position: int, limit: int) -> Stretch:
         """See `source.Source`."""
         self.reads.append((position, limit))
         if next(self._failures, False):
             raise UnavailableError.of_dependency("source")
+        return self._below(position, limit)
+
+    def _below(self, position: int, limit: int) -> Stretch:
         stop = max((stop for stop in self._stops if stop < position), default=0)
         there = sorted((post for post in self.posts if stop <= post < position), reverse=True)
         most = min(limit, self._cap)
@@ -74,9 +86,10 @@ class Hydration:
         self._unavailable = unavailable or {}
         self._failures = iter(failures)
 
-    async def hydrate(self, viewer_id: int, post_ids: Sequence[int]) -> Sequence[Outcome[int]]:
+    async def hydrate(self, viewer_id: int, entries: Sequence[Entry]) -> Sequence[Outcome[int]]:
         """See `hydration.Hydrator`."""
         assert viewer_id == VIEWER.id
+        post_ids = [entry.post_id for entry in entries]
         assert 0 < len(post_ids) == len(set(post_ids)) <= MOST_AT_ONCE
         self.calls.append(list(post_ids))
         if next(self._failures, False):
@@ -90,9 +103,28 @@ class Hydration:
         return Withheld() if post_id in self.withheld else Shown(post_id)
 
 
-def mix_of(*sources: Source, hydration: Hydration | None = None, rounds: int = 8) -> Mix[int]:
+class Pages(Protocol):
+    """Whatever can be walked."""
+
+    async def page(self, viewer: Viewer, position: int, size: int) -> Page[int]:
+        """See `mix.Mix`."""
+        ...
+
+
+class Mixed(NamedTuple):
+    """A mix over the same sources for every page."""
+
+    mix: Mix[int]
+    sources: Sequence[Source]
+
+    async def page(self, viewer: Viewer, position: int, size: int) -> Page[int]:
+        """See `mix.Mix`."""
+        return await self.mix.page(viewer, self.sources, position, size)
+
+
+def mix_of(*sources: Source, hydration: Hydration | None = None, rounds: int = 8) -> Mixed:
     """A mix over these sources."""
-    return Mix(lambda viewer: sources, hydration or Hydration(), hydration_rounds=rounds)
+    return Mixed(Mix(hydration or Hydration(), hydration_rounds=rounds), sources)
 
 
 def posts(*ids: int, author: int = FOLLOWED[0]) -> dict[int, int]:
@@ -101,7 +133,7 @@ def posts(*ids: int, author: int = FOLLOWED[0]) -> dict[int, int]:
 
 
 async def walk(
-    mix: Mix[int],
+    mix: Pages,
     size: int,
     *,
     start: int = TOP,
@@ -127,7 +159,7 @@ async def walk(
         between()
 
 
-async def _patiently(mix: Mix[int], position: int, size: int, retries: int) -> tuple[Page[int], int]:
+async def _patiently(mix: Pages, position: int, size: int, retries: int) -> tuple[Page[int], int]:
     while True:
         try:
             return await mix.page(VIEWER, position, size), retries
@@ -162,6 +194,7 @@ def histories(draw: st.DrawFn, most: int = 50) -> tuple[dict[int, int], list[Lis
             cap=draw(st.sampled_from([1, 2, 3, 8, 1000])),
             stops=draw(st.sets(_ids, max_size=6)),
             sure=draw(st.booleans()),
+            at_hand=draw(st.booleans()),
         )
         for index in range(count)
     ]

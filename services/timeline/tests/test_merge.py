@@ -29,6 +29,10 @@ class Said:
     def __init__(self, *stretches: Stretch) -> None:
         self._stretches = iter(stretches)
 
+    def peek(self, position: int, limit: int) -> None:
+        """See `source.Source`."""
+        return
+
     async def read(self, position: int, limit: int) -> Stretch:
         """See `source.Source`."""
         return next(self._stretches)
@@ -135,6 +139,20 @@ async def test_nothing_lies_below_the_beginning() -> None:
 async def test_without_sources_there_is_nothing() -> None:
     merge = merge_of()
     assert (await merge.take(5), merge.ended) == ([], True)
+
+
+async def test_what_is_at_hand_is_looked_at_before_anybody_is_asked() -> None:
+    asked = Listed(posts(*range(1, 100)))
+    merge = merge_of(asked, Listed(posts(*range(200, 220)), at_hand=True))
+    assert ids(await merge.take(1)) == [219]
+    assert ids(await merge.take(21)) == [*range(218, 199, -1), 99, 98]
+    assert asked.reads == [(TOP, 1), (99, 1)], "for no more than what is not at hand"
+
+
+async def test_where_all_is_at_hand_nobody_is_asked() -> None:
+    sources = [Listed(posts(5, 3), cap=1, at_hand=True), Listed(posts(4, 2), at_hand=True)]
+    assert ids(await merge_of(*sources).take(5)) == [5, 4, 3, 2]
+    assert [source.reads for source in sources] == [[], []]
 
 
 async def test_sources_are_read_at_the_same_time() -> None:

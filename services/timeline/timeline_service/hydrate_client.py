@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feedkit.channel import Channel
 
+from timeline_service.entries import Entry
 from timeline_service.hydration import Outcome, Shown, Unavailable, Withheld
 
 if TYPE_CHECKING:
@@ -20,9 +21,13 @@ class HydrateClient:
     def __init__(self, channel: Channel) -> None:
         self._stub: HydrateServiceAsyncStub = hydrate_pb2_grpc.HydrateServiceStub(channel)
 
-    async def hydrate(self, viewer_id: int, post_ids: Sequence[int]) -> Sequence[Outcome[hydrate_pb2.HydratedPost]]:
+    async def hydrate(self, viewer_id: int, entries: Sequence[Entry]) -> Sequence[Outcome[hydrate_pb2.HydratedPost]]:
         """See `hydration.Hydrator`."""
-        request = hydrate_pb2.HydratePostsRequest(viewer_id=viewer_id, post_ids=post_ids)
+        request = hydrate_pb2.HydratePostsRequest(
+            viewer_id=viewer_id,
+            post_ids=[entry.post_id for entry in entries],
+            author_ids=[entry.author_id for entry in entries],
+        )
         response = await self._stub.HydratePosts(request)
         return [_outcome(hydration) for hydration in response.hydrations]
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from timeline_service.entries import Entry
+
 PostT = TypeVar("PostT")
 
 MOST_AT_ONCE = 100
@@ -30,8 +32,11 @@ Outcome: TypeAlias = Shown[PostT] | Withheld | Unavailable
 
 
 class Hydrator(Protocol[PostT]):
-    """Turns the ids of a page into what its viewer may see."""
+    """Turns the entries of a page into what its viewer may see."""
 
-    async def hydrate(self, viewer_id: int, post_ids: Sequence[int]) -> Sequence[Outcome[PostT]]:
-        """One outcome for each of the distinct ids, MOST_AT_ONCE at most, in their order; raises one of source.NOT_NOW."""
+    async def hydrate(self, viewer_id: int, entries: Sequence[Entry]) -> Sequence[Outcome[PostT]]:
+        """One outcome for each of the distinct entries, MOST_AT_ONCE at most, in their order.
+
+        Raises one of source.NOT_NOW.
+        """
         ...

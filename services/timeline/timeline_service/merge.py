@@ -20,7 +20,7 @@ from itertools import islice
 from feedkit.errors import FeedError, Internal
 
 from timeline_service.entries import Entry
-from timeline_service.source import BEGINNING, NOT_NOW, Source
+from timeline_service.source import BEGINNING, NOT_NOW, Source, Stretch
 
 
 @dataclass(slots=True)
@@ -76,31 +76,47 @@ class Merge:
             short = [progress for progress in self._progress if progress.complete_to > lowest]
             if not short:
                 return
-            if len(short) == 1:
-                await self._read_source(short[0], known, count)
+            asking = [progress for progress in short if not self._peek(progress, known, count)]
+            if len(asking) < len(short):
+                # More is known now, so that perhaps less has to be asked for.
+                continue
+            if len(asking) == 1:
+                # The usual case by far. It needs no task of its own.
+                await self._ask(asking[0], known, count)
                 continue
             async with asyncio.TaskGroup() as reads:
-                for progress in short:
-                    reads.create_task(self._read_source(progress, known, count))
+                for progress in asking:
+                    reads.create_task(self._ask(progress, known, count))
 
-    async def _read_source(self, progress: _Progress, known: Sequence[int], count: int) -> None:
-        source, position = progress.source, progress.complete_to
-        # As many as may be wanted from below here: what is known above counts towards them.
-        limit = count - sum(post_id >= position for post_id in known)
+    def _peek(self, progress: _Progress, known: Sequence[int], count: int) -> bool:
+        """Whether a source could be read on without asking anybody."""
+        stretch = progress.source.peek(progress.complete_to, _wanted(progress, known, count))
+        if stretch is not None:
+            self._add(progress, stretch)
+        return stretch is not None
+
+    async def _ask(self, progress: _Progress, known: Sequence[int], count: int) -> None:
         try:
-            post_ids, author_ids, complete_to = await source.read(position, limit)
+            self._add(progress, await progress.source.read(progress.complete_to, _wanted(progress, known, count)))
         except NOT_NOW as error:
             self.failure = error
-            return
+
+    def _add(self, progress: _Progress, stretch: Stretch) -> None:
+        position, complete_to = progress.complete_to, stretch.complete_to
         if not BEGINNING <= complete_to < position:
-            raise Internal(f"{type(source).__name__}: read from {position}, complete to {complete_to}")
+            raise Internal(f"{type(progress.source).__name__}: read from {position}, complete to {complete_to}")
         progress.complete_to = complete_to
         self._read.update(
             (post_id, author_id)
-            for post_id, author_id in zip(post_ids, author_ids, strict=True)
+            for post_id, author_id in zip(stretch.post_ids, stretch.author_ids, strict=True)
             # A source that says more than it promises must not break the order of what is emitted.
             if complete_to <= post_id < position and author_id in self._authors
         )
 
     def _newest_first(self) -> list[int]:
         return sorted(self._read, reverse=True)
+
+
+def _wanted(progress: _Progress, known: Sequence[int], count: int) -> int:
+    """How many entries a source is to return: what is known above where it is read on counts towards those wanted."""
+    return count - sum(post_id >= progress.complete_to for post_id in known)

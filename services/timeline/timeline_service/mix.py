@@ -9,12 +9,13 @@ entries that follow, until the page is full. Three promises decide the rest:
 - The end is said exactly at the end. One entry more than is wanted is read ahead, so that a full page knows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Generic, NamedTuple
 
 from feedkit.errors import FeedError
 from feedkit.errors import Unavailable as UnavailableError
 
+from timeline_service.entries import Entry
 from timeline_service.hydration import MOST_AT_ONCE, Hydrator, PostT, Shown, Unavailable
 from timeline_service.merge import Merge
 from timeline_service.source import NOT_NOW, Source
@@ -33,29 +34,26 @@ class Page(NamedTuple, Generic[PostT]):
 class Mix(Generic[PostT]):
     """Makes pages of the LATEST view, in which no source is optional."""
 
-    def __init__(
-        self, sources: Callable[[Viewer], Sequence[Source]], hydrator: Hydrator[PostT], *, hydration_rounds: int
-    ) -> None:
-        """`sources` are those of one viewer. `hydration_rounds`, 1 or more, bound the hydration calls for one page."""
-        self._sources = sources
+    def __init__(self, hydrator: Hydrator[PostT], *, hydration_rounds: int) -> None:
+        """`hydration_rounds`, 1 or more, bound the hydration calls for one page."""
         self._hydrator = hydrator
         self._rounds = hydration_rounds
 
-    async def page(self, viewer: Viewer, position: int, size: int) -> Page[PostT]:
-        """Up to `size` posts strictly below `position`.
+    async def page(self, viewer: Viewer, sources: Sequence[Source], position: int, size: int) -> Page[PostT]:
+        """Up to `size` posts strictly below `position`, from these sources.
 
         Where something fails, and where too much was withheld, the page is what is certain so far. Raises what failed,
         one of source.NOT_NOW, where not even the first position is certain.
         """
-        merge = Merge(self._sources(viewer), position, viewer.authors)
+        merge = Merge(sources, position, viewer.authors)
         draft = _Draft[PostT](position, size)
-        waiting: list[int] = []
+        waiting: list[Entry] = []
         for completed in range(self._rounds):
             # Where much is withheld, much more will be: each round asks for twice as many as the page lacks.
             wanted = min(draft.lacking << completed, MOST_AT_ONCE)
-            waiting += [entry.post_id for entry in await merge.take(wanted + 1 - len(waiting))]
+            waiting += await merge.take(wanted + 1 - len(waiting))
             await self._hydrate(viewer, waiting[:wanted], draft)
-            waiting = [post_id for post_id in waiting if post_id < draft.reached]
+            waiting = [entry for entry in waiting if entry.post_id < draft.reached]
             if not draft.lacking or draft.failure or not waiting:
                 break
         if not waiting:
@@ -66,15 +64,15 @@ class Mix(Generic[PostT]):
             raise draft.failure
         return Page(draft.posts, draft.reached)
 
-    async def _hydrate(self, viewer: Viewer, post_ids: Sequence[int], draft: "_Draft[PostT]") -> None:
-        if not post_ids:
+    async def _hydrate(self, viewer: Viewer, entries: Sequence[Entry], draft: "_Draft[PostT]") -> None:
+        if not entries:
             return
         try:
-            outcomes = await self._hydrator.hydrate(viewer.id, post_ids)
+            outcomes = await self._hydrator.hydrate(viewer.id, entries)
         except NOT_NOW as error:
             draft.failure = error
             return
-        for post_id, outcome in zip(post_ids, outcomes, strict=True):
+        for entry, outcome in zip(entries, outcomes, strict=True):
             if isinstance(outcome, Unavailable):
                 draft.failure = UnavailableError.of_dependency(outcome.dependency)
                 return
@@ -82,7 +80,7 @@ class Mix(Generic[PostT]):
                 if not draft.lacking:
                     return
                 draft.posts.append(outcome.post)
-            draft.reached = post_id
+            draft.reached = entry.post_id
 
 
 class _Draft(Generic[PostT]):

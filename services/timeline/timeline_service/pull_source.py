@@ -21,6 +21,10 @@ class PullSource:
         self._pull = pull
         self._authors = authors
 
+    def peek(self, position: int, limit: int) -> None:
+        """See `source.Source`; the truth has to be asked."""
+        return
+
     async def read(self, position: int, limit: int) -> Stretch:
         """See `source.Source`."""
         return await self._pull.recent(self._authors, position, limit)

@@ -5,7 +5,7 @@ from feed.timeline.v1 import timeline_pb2, timeline_pb2_grpc
 from feedkit.cursor import Position, clamp_page_size
 
 from timeline_service.activity import Activity
-from timeline_service.graph_client import GraphClient
+from timeline_service.homes import Homes
 from timeline_service.mix import Mix
 from timeline_service.source import TOP
 
@@ -13,8 +13,8 @@ from timeline_service.source import TOP
 class TimelineServicer(timeline_pb2_grpc.TimelineServiceServicer):
     """Serves `TimelineService`."""
 
-    def __init__(self, graph: GraphClient, mix: Mix[hydrate_pb2.HydratedPost], activity: Activity) -> None:
-        self._graph = graph
+    def __init__(self, homes: Homes, mix: Mix[hydrate_pb2.HydratedPost], activity: Activity) -> None:
+        self._homes = homes
         self._mix = mix
         self._activity = activity
 
@@ -22,12 +22,12 @@ class TimelineServicer(timeline_pb2_grpc.TimelineServiceServicer):
         self, request: timeline_pb2.GetHomeTimelineRequest, context: object
     ) -> timeline_pb2.GetHomeTimelineResponse:
         """See the contract."""
-        position = Position.parse(request.page_token, "page_token")
-        viewer = await self._graph.viewer(request.viewer_id)
+        token = Position.parse(request.page_token, "page_token")
+        position = TOP if token is None else token.id_bound
+        size = clamp_page_size(request.page_size)
+        viewer, sources = await self._homes.open(request.viewer_id, position, size)
         self._activity.seen(viewer.id)
-        page = await self._mix.page(
-            viewer, TOP if position is None else position.id_bound, clamp_page_size(request.page_size)
-        )
+        page = await self._mix.page(viewer, sources, position, size)
         return timeline_pb2.GetHomeTimelineResponse(
             posts=page.posts,
             next_page_token="" if page.next_position is None else str(Position.of(page.next_position)),

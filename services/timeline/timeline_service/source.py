@@ -43,6 +43,10 @@ class Stretch(NamedTuple):
 class Source(Protocol):
     """A part of what belongs into a timeline. Sources may overlap; the merge removes what two of them return."""
 
+    def peek(self, position: int, limit: int) -> Stretch | None:
+        """What `read` would return, where nobody has to be asked for it; None where somebody has."""
+        ...
+
     async def read(self, position: int, limit: int) -> Stretch:
         """The newest entries strictly below `position`, `limit` at most, and how far down that is complete.
 
