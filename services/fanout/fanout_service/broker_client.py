@@ -16,9 +16,9 @@ class ChunkTopic:
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
 
-    async def leave(self, chunks: Sequence[Chunk]) -> None:
+    async def leave(self, work: Sequence[Chunk]) -> None:
         """See `delivery.Chunks`."""
-        await self._producer.send_many(kafka.FANOUT_CHUNKS, [_keyed(chunk) for chunk in chunks])
+        await self._producer.send_many(kafka.FANOUT_CHUNKS, [_keyed(chunk) for chunk in work])
 
 
 class WishTopic:
@@ -27,9 +27,9 @@ class WishTopic:
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
 
-    async def leave(self, wishes: Sequence[Wish]) -> None:
+    async def leave(self, work: Sequence[Wish]) -> None:
         """See `follow_events.Wishes`."""
-        await self._producer.send_many(kafka.RECONCILE, [(wish.viewer_id, _wish(wish)) for wish in wishes])
+        await self._producer.send_many(kafka.RECONCILE, [(wish.viewer_id, _wish(wish)) for wish in work])
 
 
 def _keyed(chunk: Chunk) -> tuple[int, events_pb2.FanoutChunk]:

@@ -1,6 +1,7 @@
 """Pushes posts to the timelines of their authors' active followers."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import NamedTuple, Protocol
 
 from fanout_service.concurrency import all_of
@@ -11,7 +12,7 @@ from fanout_service.timelines import Entry, Timelines
 class ActiveFollowers(Protocol):
     """The truth about who is pushed to."""
 
-    def active_followers(self, author_id: int) -> AsyncIterator[Sequence[int]]:
+    def active_followers(self, author_id: int) -> AsyncGenerator[Sequence[int]]:
         """The followers who were active lately, page by page."""
         ...
 
@@ -19,7 +20,7 @@ class ActiveFollowers(Protocol):
 class Chunks(Protocol):
     """Where parts of large fan-outs are left for all workers."""
 
-    async def leave(self, chunks: Sequence[Chunk]) -> None:
+    async def leave(self, work: Sequence[Chunk]) -> None:
         """Return when they cannot be lost any more. Raises Unavailable where that is not known."""
         ...
 
@@ -55,12 +56,13 @@ class Delivery:
     async def _deliver_author(self, author_id: int, post_ids: Sequence[int]) -> None:
         waiting: list[int] = []
         is_large = False
-        async for page in self._followers.active_followers(author_id):
-            waiting.extend(page)
-            while len(waiting) > self._sizes.chunk:
-                is_large = True
-                await self._leave(author_id, post_ids, waiting[: self._sizes.chunk])
-                del waiting[: self._sizes.chunk]
+        async with aclosing(self._followers.active_followers(author_id)) as pages:
+            async for page in pages:
+                waiting.extend(page)
+                while len(waiting) > self._sizes.chunk:
+                    is_large = True
+                    await self._leave(author_id, post_ids, waiting[: self._sizes.chunk])
+                    del waiting[: self._sizes.chunk]
         if is_large:
             await self._leave(author_id, post_ids, waiting)
         else:

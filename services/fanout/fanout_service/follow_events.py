@@ -18,7 +18,7 @@ class Contexts(Protocol):
 class Wishes(Protocol):
     """Where wishes are left for whoever mends timelines."""
 
-    async def leave(self, wishes: Sequence[Wish]) -> None:
+    async def leave(self, work: Sequence[Wish]) -> None:
         """Return when they cannot be lost any more. Raises Unavailable where that is not known."""
         ...
 

@@ -1,6 +1,6 @@
 """The truth about users, asked of the service `graph`."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
@@ -26,7 +26,7 @@ class GraphClient:
         answer = await self._stub.ClassifyAuthors(request)
         return {author_id for author_id, pulled in zip(answer.author_ids, answer.pulled, strict=True) if pulled}
 
-    async def active_followers(self, author_id: int) -> AsyncIterator[Sequence[int]]:
+    async def active_followers(self, author_id: int) -> AsyncGenerator[Sequence[int]]:
         """See `delivery.ActiveFollowers`."""
         request = graph_pb2.StreamActiveFollowersRequest(user_id=author_id, active_days=self._active_days)
         async for page in self._stub.StreamActiveFollowers(request):

@@ -3,7 +3,7 @@
 import logging
 
 from feedkit import kafka
-from feedkit.kafka import Producer
+from feedkit.kafka import Producer, RecordRefused
 
 from fanout_service.consumer.records import Record
 
@@ -33,6 +33,10 @@ class DeadLetters:
         }
         if len(record.value) > MOST_BYTES:
             headers["value-bytes"] = str(len(record.value))
-        await self._producer.send_record(kafka.DEAD_LETTERS, record.key, record.value[:MOST_BYTES], headers)
         place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
-        logger.error("a record was set aside: %s", told, extra=place)
+        logger.error("a record is set aside: %s", told, extra=place)
+        try:
+            await self._producer.send_record(kafka.DEAD_LETTERS, record.key, record.value[:MOST_BYTES], headers)
+        except RecordRefused:
+            # Nor may this hold up the rest.
+            logger.exception("the broker does not take it; it is dropped", extra=place)
