@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from threading import Lock, Thread
 from typing import Any, NamedTuple
@@ -91,7 +91,6 @@ class Producer:
         self._loop = asyncio.get_running_loop()
         self._reports: deque[tuple[_Delivery, int, KafkaError | None]] = deque()
         self._complaints: set[int] = set()
-        self._broken = False
         self._closing = False
         self._replacing = Lock()
         self._client = self._connect()
@@ -183,9 +182,11 @@ class Producer:
 
     def _serve(self) -> None:
         while not self._closing:
-            self._client.poll(_POLL_SECONDS)
-            if self._broken:
-                self._replace()
+            try:
+                self._client.poll(_POLL_SECONDS)
+            except KafkaException as error:
+                # Raised for an error after which the client refuses all work; others are complained of.
+                self._replace(error)
             if self._reports:
                 self._loop.call_soon_threadsafe(self._settle)
 
@@ -195,8 +196,6 @@ class Producer:
         self._reports.append((delivery, index, error))
 
     def _complain(self, error: KafkaError) -> None:
-        if error.fatal():
-            self._broken = True
         if error.code() not in self._complaints:
             # Said once, not at every attempt, until a record arrives again.
             self._complaints.add(error.code())
@@ -205,14 +204,13 @@ class Producer:
     def _connect(self) -> confluent_kafka.Producer:
         return confluent_kafka.Producer({**self._configuration, "error_cb": self._complain}, logger=logger)
 
-    def _replace(self) -> None:
-        """Put a new client in the place of one that refuses all work since an error that it calls fatal."""
-        logger.error("the Kafka client broke and is replaced")
+    def _replace(self, error: KafkaException) -> None:
+        logger.error("the Kafka client broke and is replaced: %s", error)
         with self._replacing:
             broken, self._client = self._client, self._connect()
-            self._broken = False
-        broken.purge()
-        broken.flush(_POLL_SECONDS)
+        with suppress(KafkaException):
+            broken.purge()
+            broken.flush(_POLL_SECONDS)
 
     # --- on the event loop ----------------------------------------------------------------------------------------------
 
