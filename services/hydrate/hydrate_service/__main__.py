@@ -1,16 +1,20 @@
 """The process `hydrate`: `python -m hydrate_service`."""
 
+from functools import partial
+
 from feed.graph.v1 import graph_pb2
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feed.post.v1 import post_pb2
-from feedkit.channel import connect
+from feedkit import channel, deadline, redis
 from feedkit.server import Process, main, once
 
+from hydrate_service.cache_store import CacheStore, NameLeases, PostLeases
 from hydrate_service.config import HydrateSettings
 from hydrate_service.graph_client import GraphClient
 from hydrate_service.hydration import Hydrator
 from hydrate_service.post_client import PostClient
 from hydrate_service.rpc import HydrateServicer
+from hydrate_service.truth import SharedReads
 
 SERVICE = hydrate_pb2.DESCRIPTOR.services_by_name["HydrateService"]
 POST = post_pb2.DESCRIPTOR.services_by_name["PostService"]
@@ -19,9 +23,15 @@ GRAPH = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
 
 async def run(process: Process, settings: HydrateSettings) -> None:
     """Serve until the process is stopped."""
-    to_post = await process.enter(connect(settings.post_target, POST, "post"))
-    to_graph = await process.enter(connect(settings.graph_target, GRAPH, "graph"))
-    servicer = HydrateServicer(Hydrator(PostClient(to_post), GraphClient(to_graph)))
+    to_post = await process.enter(channel.connect(settings.post_target, POST, "post"))
+    to_graph = await process.enter(channel.connect(settings.graph_target, GRAPH, "graph"))
+    cache = await process.enter(redis.connect(settings))
+    await redis.report_settings(cache)
+    patience = partial(deadline.timeout_for_call, channel.CALL_SECONDS)
+    life = settings.cache_seconds
+    posts = await process.enter(SharedReads(PostClient(to_post).load, PostLeases(cache, life), patience))
+    names = await process.enter(SharedReads(GraphClient(to_graph).load, NameLeases(cache, life), patience))
+    servicer = HydrateServicer(Hydrator(CacheStore(cache), posts, names))
     await process.serve(
         settings,
         lambda server: hydrate_pb2_grpc.add_HydrateServiceServicer_to_server(servicer, server),

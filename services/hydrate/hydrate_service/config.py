@@ -1,10 +1,12 @@
 """Settings of the service `hydrate`."""
 
+from feedkit.key_settings import CacheSettings
+from feedkit.redis import RedisSettings
 from feedkit.server import GrpcServerSettings
 from pydantic import Field
 
 
-class HydrateSettings(GrpcServerSettings):
+class HydrateSettings(GrpcServerSettings, RedisSettings, CacheSettings):
     """What `hydrate` can be told."""
 
     post_target: str = Field(default="dns:///post:50051", description="The gRPC name of the service `post`.")

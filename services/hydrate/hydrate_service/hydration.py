@@ -1,17 +1,14 @@
 """What may be shown of each post that is asked for: its body and its author's name, or why not.
 
-Pure: posts and names come from loaders. A failed loader makes outcomes UNAVAILABLE and never an error, because a caller
-with half of a page can still show that half.
+Pure: posts and names come from a cache, and what it does not know from the truth. What cannot be had now makes outcomes
+UNAVAILABLE and never an error, because a caller with half of a page can still show that half.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from feedkit import errors
-
-NOT_NOW = (errors.Unavailable, errors.Overloaded, errors.DeadlineExceeded)
-"""How a loader says that it cannot answer now. Any other error is a fault, and is not hidden in an outcome."""
+from hydrate_service.truth import NOT_NOW
 
 
 class Post(Protocol):
@@ -21,23 +18,29 @@ class Post(Protocol):
     author_id: int
 
 
+Value = TypeVar("Value")
+Value_co = TypeVar("Value_co", covariant=True)
 PostT = TypeVar("PostT", bound=Post)
-AnyPost_co = TypeVar("AnyPost_co", bound=Post, covariant=True)
+
+Known: TypeAlias = Mapping[int, Value | None]
+"""What is known, by id; None: there is none. Of an id that is missing nothing is known."""
 
 
-class Posts(Protocol[AnyPost_co]):
-    """Where posts are loaded from."""
+class Cache(Protocol[PostT]):
+    """Where posts and names are looked for first."""
 
-    async def load(self, post_ids: Sequence[int]) -> Sequence[AnyPost_co]:
-        """Those of the posts that exist and are not deleted, in any order; raises one of NOT_NOW."""
+    async def read(
+        self, post_ids: Sequence[int], author_ids: Sequence[int]
+    ) -> tuple[dict[int, PostT | None], dict[int, str | None]]:
+        """What is known of posts, and of their authors' names, in one round trip; raises one of NOT_NOW."""
         ...
 
 
-class Names(Protocol):
-    """Where the names of authors are loaded from."""
+class Reads(Protocol[Value_co]):
+    """Reads of the truth, for what the cache does not know."""
 
-    async def load(self, user_ids: Sequence[int]) -> Mapping[int, str]:
-        """The names of those users that exist, by id; raises one of NOT_NOW."""
+    async def load(self, ids: Collection[int]) -> Mapping[int, Value_co | None]:
+        """All that is known: of an id that is missing in the answer the truth cannot be had now."""
         ...
 
 
@@ -66,38 +69,54 @@ Outcome: TypeAlias = Shown[PostT] | Withheld | Unavailable
 
 
 class Hydrator(Generic[PostT]):
-    """Hydrates from two loaders, each asked at most once for a batch."""
+    """Hydrates from a cache, and from the truth where the cache does not know or cannot be reached."""
 
-    def __init__(self, posts: Posts[PostT], names: Names) -> None:
+    def __init__(self, cache: Cache[PostT], posts: Reads[PostT], names: Reads[str]) -> None:
+        self._cache = cache
         self._posts = posts
         self._names = names
 
-    async def hydrate(self, post_ids: Sequence[int]) -> dict[int, Outcome[PostT]]:
-        """The outcome of every distinct id, in the order in which they were asked for."""
-        outcomes: dict[int, Outcome[PostT]] = dict.fromkeys(post_ids, Withheld.NOT_FOUND)
-        if not outcomes:
-            return outcomes
-        try:
-            posts = await self._posts.load(list(outcomes))
-        except NOT_NOW:
-            return dict.fromkeys(outcomes, Unavailable("post"))
-        names = await self._names_of(posts)
-        for post in posts:
-            outcomes[post.id] = _outcome(post, names)
-        return outcomes
+    async def hydrate(self, post_ids: Iterable[int], author_ids: Iterable[int] = ()) -> dict[int, Outcome[PostT]]:
+        """The outcome of every distinct id, in the order in which they were asked for.
 
-    async def _names_of(self, posts: Sequence[PostT]) -> Mapping[int, str] | None:
-        """The names of the authors; None where they cannot be had now."""
-        if not posts:
+        `author_ids` are guesses of who wrote them: with the right ones, everything cached comes in one round trip.
+        """
+        wanted, guessed = list(dict.fromkeys(post_ids)), list(dict.fromkeys(author_ids))
+        if not wanted:
             return {}
+        posts, names = await self._cached(wanted, guessed)
+        if unknown := [post_id for post_id in wanted if post_id not in posts]:
+            posts.update(await self._posts.load(unknown))
+        authors = {post.author_id for post in posts.values() if post is not None}
+        if unnamed := authors - names.keys():
+            names.update(await self._named(unnamed, guessed))
+        return {post_id: _outcome(post_id, posts, names) for post_id in wanted}
+
+    async def _named(self, authors: set[int], looked_for: Iterable[int]) -> Known[str]:
+        """The names of authors, of whom only some have been looked for in the cache."""
+        _, names = await self._cached([], sorted(authors.difference(looked_for)))
+        if unknown := authors - names.keys():
+            names.update(await self._names.load(unknown))
+        return names
+
+    async def _cached(
+        self, post_ids: Sequence[int], author_ids: Sequence[int]
+    ) -> tuple[dict[int, PostT | None], dict[int, str | None]]:
+        if not post_ids and not author_ids:
+            return {}, {}
         try:
-            return await self._names.load(list({post.author_id for post in posts}))
+            return await self._cache.read(post_ids, author_ids)
         except NOT_NOW:
-            return None
+            return {}, {}
 
 
-def _outcome(post: PostT, names: Mapping[int, str] | None) -> Outcome[PostT]:
-    if names is None:
+def _outcome(post_id: int, posts: Known[PostT], names: Known[str]) -> Outcome[PostT]:
+    if post_id not in posts:
+        return Unavailable("post")
+    post = posts[post_id]
+    if post is None:
+        return Withheld.NOT_FOUND
+    if post.author_id not in names:
         return Unavailable("graph")
-    name = names.get(post.author_id)
+    name = names[post.author_id]
     return Withheld.AUTHOR_NOT_FOUND if name is None else Shown(post, name)

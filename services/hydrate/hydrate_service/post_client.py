@@ -1,10 +1,11 @@
 """Posts, from the service `post`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from feed.post.v1 import post_pb2, post_pb2_grpc
-from feedkit.channel import Channel
+from feedkit import deadline
+from feedkit.channel import CALL_SECONDS, Channel
 
 if TYPE_CHECKING:
     from feed.post.v1.post_pb2_grpc import PostServiceAsyncStub
@@ -16,7 +17,8 @@ class PostClient:
     def __init__(self, channel: Channel) -> None:
         self._stub: PostServiceAsyncStub = post_pb2_grpc.PostServiceStub(channel)
 
-    async def load(self, post_ids: Sequence[int]) -> Sequence[post_pb2.Post]:
-        """See `hydration.Posts`."""
-        request = post_pb2.BatchGetPostsRequest(post_ids=post_ids)
-        return (await self._stub.BatchGetPosts(request)).posts
+    async def load(self, post_ids: Collection[int]) -> Mapping[int, post_pb2.Post]:
+        """Those of the posts that exist and are not deleted, for `truth.SharedReads`."""
+        deadline.begin(CALL_SECONDS)  # not that of the request that happened to begin the read
+        response = await self._stub.BatchGetPosts(post_pb2.BatchGetPostsRequest(post_ids=post_ids))
+        return {post.id: post for post in response.posts}

@@ -2,6 +2,7 @@
 
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feed.post.v1 import post_pb2
+from feedkit.errors import InvalidArgument
 
 from hydrate_service.hydration import Hydrator, Outcome, Shown, Unavailable, Withheld
 
@@ -21,10 +22,14 @@ class HydrateServicer(hydrate_pb2_grpc.HydrateServiceServicer):
         self, request: hydrate_pb2.HydratePostsRequest, context: object
     ) -> hydrate_pb2.HydratePostsResponse:
         """See the contract."""
+        if request.author_ids and len(request.author_ids) != len(request.post_ids):
+            raise InvalidArgument.of_field("author_ids", "must be as many as post_ids, or none")
+        outcomes = await self._hydrator.hydrate(request.post_ids, request.author_ids)
         response = hydrate_pb2.HydratePostsResponse()
-        outcomes = await self._hydrator.hydrate(request.post_ids)
         for post_id, outcome in outcomes.items():
-            _write(outcome, response.hydrations.add(post_id=post_id))
+            hydration = response.hydrations.add()
+            hydration.post_id = post_id
+            _write(outcome, hydration)
         return response
 
 

@@ -1,6 +1,6 @@
 """The services that hydrate stands between, as real processes."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from devmesh.processes import PROCESSES
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feed.post.v1 import post_pb2, post_pb2_grpc
+from feedkit import redis
 from feedkit.channel import connect
 
 if TYPE_CHECKING:
@@ -27,6 +28,13 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
     settings = {"FEED_DRAIN_SECONDS": "0"}
     with Mesh(settings, directory=tmp_path_factory.mktemp("mesh"), processes=processes) as mesh:
         yield mesh
+
+
+@pytest.fixture
+async def cache(mesh: Mesh) -> AsyncIterator[redis.Redis]:
+    """The mesh's Redis."""
+    async with redis.connect(redis.RedisSettings.model_validate({"redis_url": mesh.addresses.redis})) as client:
+        yield client
 
 
 class Services:
@@ -51,9 +59,11 @@ class Services:
         """Delete a post as its author."""
         await self._post.DeletePost(post_pb2.DeletePostRequest(actor_id=post.author_id, post_id=post.id))
 
-    async def hydrate(self, *post_ids: int, seconds: float = 5.0) -> list[hydrate_pb2.Hydration]:
+    async def hydrate(
+        self, *post_ids: int, author_ids: Sequence[int] = (), seconds: float = 5.0
+    ) -> list[hydrate_pb2.Hydration]:
         """What hydrate makes of these ids."""
-        request = hydrate_pb2.HydratePostsRequest(post_ids=post_ids)
+        request = hydrate_pb2.HydratePostsRequest(post_ids=post_ids, author_ids=author_ids)
         return list((await self._hydrate.HydratePosts(request, timeout=seconds)).hydrations)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import asyncpg
 import pytest
 from devmesh.mesh import Mesh
 from feed.hydrate.v1 import hydrate_pb2
+from feedkit import key_scripts, keys, redis
 from feedkit.errors import FeedError, InvalidArgument
 
 from .conftest import Services
@@ -49,6 +51,23 @@ def unavailable(post_id: int, dependency: str) -> hydrate_pb2.Hydration:
 def not_found(post_id: int) -> hydrate_pb2.Hydration:
     """The outcome of a post that is not there."""
     return hydrate_pb2.Hydration(post_id=post_id, withheld=hydrate_pb2.WITHHELD_REASON_NOT_FOUND)
+
+
+async def until_filled(cache: redis.Redis, *some_keys: str) -> None:
+    """Return once all keys hold values. Fills come behind the answers."""
+    for _ in range(1000):
+        [values] = await cache.run(key_scripts.get_many(some_keys))
+        if None not in map(keys.payload, values):
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail(f"not filled after 10 s: {some_keys}")
+
+
+async def commands(cache: redis.Redis) -> dict[str, int]:
+    """How often Redis was given each command since its statistics were reset, but for asking and resetting."""
+    [answer] = await cache.run(("INFO", "commandstats"))
+    calls = re.findall(r"cmdstat_(\S+):calls=(\d+)", answer.decode())
+    return {name: int(number) for name, number in calls if name not in {"info", "config|resetstat"}}
 
 
 async def test_a_post_comes_whole_and_with_its_authors_name(services: Services) -> None:
@@ -106,6 +125,85 @@ async def test_bad_ids_are_refused_and_named(services: Services, post_ids: list[
     with pytest.raises(InvalidArgument) as refused:
         await services.hydrate(*post_ids)
     assert [violation.field for violation in refused.value.violations] == [field]
+
+
+@pytest.mark.parametrize("author_ids", [[7], [7, 7, 7]], ids=["fewer", "more"])
+async def test_authors_have_to_be_as_many_as_posts_or_none(services: Services, author_ids: list[int]) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        await services.hydrate(1, 2, author_ids=author_ids)
+    assert [violation.field for violation in refused.value.violations] == ["author_ids"]
+
+
+async def test_an_author_that_the_caller_got_wrong_is_not_believed(services: Services) -> None:
+    ann, bob = await services.user("Ann"), await services.user("Bob")
+    post = await services.posted(ann)
+    for _ in ("from the truth", "from the cache"):
+        (answer,) = await services.hydrate(post.id, author_ids=[bob])
+        assert answer.post.author_name == "Ann"
+
+
+# --- the cache ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_page_that_is_cached_is_one_round_trip_to_redis_and_no_call(
+    mesh: Mesh, services: Services, cache: redis.Redis
+) -> None:
+    authors = [await services.user(name) for name in ("Ann", "Bob", "Cleo")]
+    posts = [await services.posted(authors[place % 3]) for place in range(20)]
+    post_ids, author_ids = [post.id for post in posts], [post.author_id for post in posts]
+    cold = await services.hydrate(*post_ids, author_ids=author_ids)
+    assert [one.post.post for one in cold] == posts
+    await until_filled(cache, *map(keys.post, post_ids), *map(keys.user, authors))
+    with down(mesh, "post"), down(mesh, "graph"):
+        await cache.run(("CONFIG", "RESETSTAT"))
+        warm = await services.hydrate(*post_ids, author_ids=author_ids)
+        assert await commands(cache) == {"mget": 1}
+    assert warm == cold
+
+
+async def test_a_delete_shows_at_the_very_next_look_however_many_are_filling_in(services: Services) -> None:
+    post = await services.posted(await services.user())
+    for place in range(30):
+        fillers = [asyncio.create_task(services.hydrate(post.id)) for _ in range(5)]
+        await asyncio.sleep(place / 10_000)  # not waiting for anything: a different moment each time
+        await services.delete(post)
+        assert await services.hydrate(post.id) == [not_found(post.id)]
+        await asyncio.gather(*fillers)
+        assert await services.hydrate(post.id) == [not_found(post.id)]
+        post = await services.posted(post.author_id)
+
+
+async def test_what_is_cached_is_shown_though_others_cannot_be_loaded(
+    mesh: Mesh, services: Services, cache: redis.Redis
+) -> None:
+    author = await services.user()
+    cached, other = await services.posted(author), await services.posted(author)
+    (shown,) = await services.hydrate(cached.id)
+    await until_filled(cache, keys.post(cached.id), keys.user(author))
+    with down(mesh, "post"):
+        assert await services.hydrate(cached.id, other.id) == [shown, unavailable(other.id, "post")]
+
+
+async def test_without_redis_everything_is_shown_and_it_is_ready(mesh: Mesh, services: Services) -> None:
+    post = await services.posted(await services.user())
+    shown = await services.hydrate(post.id)
+    with down(mesh, "redis"):
+        assert await services.hydrate(post.id) == shown
+        mesh.terminate("hydrate")
+        mesh.restart("hydrate")
+        assert await services.hydrate(post.id) == shown
+
+
+async def test_a_redis_that_hangs_costs_little_and_then_nothing(mesh: Mesh, services: Services) -> None:
+    post = await services.posted(await services.user())
+    shown = await services.hydrate(post.id)
+    with hanging(mesh, "redis"):
+        assert await services.hydrate(post.id, seconds=2.0) == shown
+        answers = [await services.hydrate(post.id, seconds=0.4) for _ in range(20)]
+    assert answers == [shown] * 20
+
+
+# --- neighbours that are away ------------------------------------------------------------------------------------------
 
 
 async def test_without_the_service_post_everything_is_unavailable(mesh: Mesh, services: Services) -> None:
