@@ -6,7 +6,6 @@ It serves the viewer's own recents, and the recents of those followees whose pos
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from timeline_service.author_posts import AuthorPosts, newest
-from timeline_service.entries import Entry
 from timeline_service.pull_source import Pull
 from timeline_service.source import BEGINNING, TOP, Stretch
 
@@ -56,7 +55,7 @@ class AuthorsSource:
         listed = {author_id: self._lists[author_id] for author_id in self._lists.keys() - ended}
         post_ids, author_ids, pulled_to = await self._pull.recent(ended, position, limit)
         complete_to = max(pulled_to, self._line(_wall(listed.values())))
-        pulled = [entry for entry in map(Entry, post_ids, author_ids) if entry.post_id >= complete_to]
+        pulled = [entry for entry in zip(post_ids, author_ids, strict=True) if entry[0] >= complete_to]
         known = newest(listed.items(), position, limit, complete_to)
         return _stretch(sorted([*pulled, *known], reverse=True), limit, complete_to)
 
@@ -81,11 +80,11 @@ def _wall(lists: Iterable[AuthorPosts]) -> int:
     return max((posts.horizon for posts in lists), default=BEGINNING)
 
 
-def _stretch(entries: Sequence[Entry], limit: int, complete_to: int) -> Stretch:
-    """A stretch of the first of these entries."""
+def _stretch(entries: Sequence[tuple[int, int]], limit: int, complete_to: int) -> Stretch:
+    """A stretch of the first of these entries, post ids with their authors'."""
     if len(entries) > limit:
         entries = entries[:limit]
     if len(entries) == limit:
         # There may be more between the last one and the line.
-        complete_to = max(complete_to, entries[-1].post_id)
-    return Stretch([entry.post_id for entry in entries], [entry.author_id for entry in entries], complete_to)
+        complete_to = max(complete_to, entries[-1][0])
+    return Stretch([post_id for post_id, _ in entries], [author_id for _, author_id in entries], complete_to)
