@@ -101,7 +101,9 @@ class Users:
             await self._require_user(user_id)
             return ok(presentation.page([]))
         answer = await self._hydrate.HydratePosts(
-            hydrate_pb2.HydratePostsRequest(viewer_id=viewer_id, post_ids=listed.post_ids)
+            hydrate_pb2.HydratePostsRequest(
+                viewer_id=viewer_id, post_ids=listed.post_ids, author_ids=[user_id] * len(listed.post_ids)
+            )
         )
         posts, next_cursor = author_page.cut(answer.hydrations, listed.next_page_token)
         return ok(presentation.page([presentation.hydrated(post) for post in posts], next_cursor))
