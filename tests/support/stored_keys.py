@@ -5,13 +5,18 @@ from typing import Any, Self, cast
 
 from feedkit import keys
 from redis import asyncio as redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 
 class StoredKeys:
     """The keys in the Redis of a mesh. An asynchronous context manager."""
 
     def __init__(self, url: str) -> None:
-        self._client: Any = cast("Any", redis.Redis).from_url(url)
+        # Once more on a new connection, because the server may have been killed since.
+        retry = Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,))
+        self._client: Any = cast("Any", redis.Redis).from_url(url, retry=retry)
 
     async def __aenter__(self) -> Self:
         return self
