@@ -7,6 +7,7 @@ import grpc
 import grpc.aio
 import pytest
 from devmesh.mesh import Mesh
+from feed.fanout.v1 import fanout_pb2 as fanout
 from feed.graph.v1 import graph_pb2 as graph
 from feed.hydrate.v1 import hydrate_pb2 as hydrate
 from feed.post.v1 import post_pb2 as post
@@ -18,9 +19,10 @@ pytestmark = pytest.mark.integration
 
 NOBODY = 2**62
 MAX = 2**63 - 1
-POST, GRAPH, TIMELINE, HYDRATE = (
+POST, GRAPH, FANOUT, TIMELINE, HYDRATE = (
     "feed.post.v1.PostService",
     "feed.graph.v1.GraphService",
+    "feed.fanout.v1.FanoutService",
     "feed.timeline.v1.TimelineService",
     "feed.hydrate.v1.HydrateService",
 )
@@ -82,11 +84,30 @@ INVALID: list[Case] = [
         (GRAPH, "ListFollowers", graph.ListFollowersRequest(user_id=1, page_size=-5), "page_size"),
         (GRAPH, "StreamFollowers", graph.StreamFollowersRequest(), "user_id"),
         (GRAPH, "BatchGetRelationships", graph.BatchGetRelationshipsRequest(user_ids=[1]), "viewer_id"),
+        (GRAPH, "StreamActiveFollowers", graph.StreamActiveFollowersRequest(), "user_id"),
+        (
+            GRAPH,
+            "StreamActiveFollowers",
+            graph.StreamActiveFollowersRequest(user_id=1, active_days=-1),
+            "active_days",
+        ),
+        (GRAPH, "ClassifyAuthors", graph.ClassifyAuthorsRequest(author_ids=range(1, 1002)), "author_ids"),
+        (GRAPH, "ClassifyAuthors", graph.ClassifyAuthorsRequest(author_ids=[0]), "author_ids[0]"),
+        (
+            GRAPH,
+            "ClassifyAuthors",
+            graph.ClassifyAuthorsRequest(author_ids=[1], celebrity_threshold=-1),
+            "celebrity_threshold",
+        ),
+        (GRAPH, "ListPulledAuthors", graph.ListPulledAuthorsRequest(since_version=-1), "since_version"),
+        (FANOUT, "Reconcile", fanout.ReconcileRequest(), "viewer_id"),
+        (FANOUT, "Reconcile", fanout.ReconcileRequest(viewer_id=1, author_id=-1), "author_id"),
         (TIMELINE, "GetHomeTimeline", timeline.GetHomeTimelineRequest(), "viewer_id"),
         (TIMELINE, "GetHomeTimeline", timeline.GetHomeTimelineRequest(viewer_id=1, page_size=-1), "page_size"),
         (TIMELINE, "GetHomeTimeline", timeline.GetHomeTimelineRequest(viewer_id=1, view=9), "view"),  # pyright: ignore
         (HYDRATE, "HydratePosts", hydrate.HydratePostsRequest(post_ids=range(1, 10_001)), "post_ids"),
         (HYDRATE, "HydratePosts", hydrate.HydratePostsRequest(viewer_id=-1), "viewer_id"),
+        (HYDRATE, "HydratePosts", hydrate.HydratePostsRequest(post_ids=[1, 2], author_ids=[1]), "author_ids"),
     ]
 ]
 TOKENS: list[Case] = [
@@ -150,7 +171,7 @@ async def channels(mesh: Mesh) -> AsyncGenerator[dict[str, grpc.aio.Channel]]:
     targets = mesh.addresses.grpc
     open_channels = {
         service: grpc.aio.insecure_channel(targets[service.split(".")[1]])
-        for service in (POST, GRAPH, TIMELINE, HYDRATE)
+        for service in (POST, GRAPH, FANOUT, TIMELINE, HYDRATE)
     }
     yield open_channels
     for channel in open_channels.values():
@@ -193,6 +214,7 @@ async def test_a_bad_request_is_refused_with_its_reason(channels: dict[str, grpc
             for service, method in [
                 (POST, "CreatePost"),
                 (GRAPH, "CreateUser"),
+                (FANOUT, "Reconcile"),
                 (TIMELINE, "GetHomeTimeline"),
                 (HYDRATE, "HydratePosts"),
             ]
@@ -201,7 +223,7 @@ async def test_a_bad_request_is_refused_with_its_reason(channels: dict[str, grpc
         (GRAPH, "CreateUser", b"\x0a\x02\xc3\x28"),
         (TIMELINE, "GetHomeTimeline", b"\x08\x01\x1a\x02\xc3\x28"),
     ],
-    ids=["post", "graph", "timeline", "hydrate", "post-utf8", "graph-utf8", "timeline-utf8"],
+    ids=["post", "graph", "fanout", "timeline", "hydrate", "post-utf8", "graph-utf8", "timeline-utf8"],
 )
 async def test_bytes_that_are_no_message_are_the_callers_mistake(
     channels: dict[str, grpc.aio.Channel], service: str, method: str, body: bytes

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from devmesh.mesh import Mesh
 from feed_api import FeedApi
 from feedctl.__main__ import main
+from settling import settled
 
 pytestmark = pytest.mark.integration
 
@@ -40,7 +41,7 @@ async def followed_author(mesh: Mesh) -> tuple[int, int]:
 def test_status_shows_every_part_and_that_all_answer(state: Path) -> None:
     result = feedctl(state, "status")
     assert result.exit_code == 0, result.output
-    for part in ("gateway", "post", "graph", "timeline", "hydrate", "postgres", "redis", "kafka"):
+    for part in ("gateway", "post", "graph", "fanout", "timeline", "hydrate", "relay", "postgres", "redis", "kafka"):
         assert part in result.output
 
 
@@ -56,6 +57,7 @@ def test_status_tells_which_part_is_down(mesh: Mesh, state: Path) -> None:
 
 def test_verify_finds_every_walk_equal(mesh: Mesh, state: Path) -> None:
     asyncio.run(followed_author(mesh))
+    asyncio.run(settled(mesh))
     result = feedctl(state, "verify", "--sample", "5", "--limit", "1", "--limit", "50")
     assert result.exit_code == 0, result.output
     assert "equal, 0 different" in result.output
