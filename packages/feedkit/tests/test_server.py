@@ -267,7 +267,6 @@ async def why_it_does_not_start(toy: Any) -> str:
     assert await exit_code(toy) == 1
     [line] = [line for line in toy.lines if line["level"] == "ERROR"]
     assert "exc_info" not in line
-    assert line["process"] == "toy"
     return line["message"]
 
 
@@ -328,7 +327,17 @@ async def test_a_command_runs_and_ends(run_toy: RunToy) -> None:
 async def test_an_unknown_command_is_told_what_there_is(run_toy: RunToy, arguments: tuple[str, ...]) -> None:
     toy = run_toy(*arguments)
     assert await exit_code(toy) == 2
-    assert "[greet]" in toy.output
+    assert "[greet | twin]" in toy.output
+
+
+async def test_a_role_is_a_server_with_a_name_and_settings_of_its_own(run_toy: RunToy, eventually: Eventually) -> None:
+    assert await why_it_does_not_start(run_toy("twin")) == "cannot start: FEED_TOY_TWIN_NAME: Field required"
+    twin = run_toy("twin", FEED_TOY_TWIN_NAME="Romulus")
+    await eventually(lambda: twin.has_said("listening"))
+    await until_health_is("SERVING", twin.target)
+    twin.process.send_signal(signal.SIGTERM)
+    assert await exit_code(twin) == 0
+    assert {line["process"] for line in twin.lines} == {"toy-twin"}
 
 
 async def test_reflection_lists_the_services(start_toy: StartToy) -> None:

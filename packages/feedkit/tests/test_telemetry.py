@@ -242,3 +242,71 @@ def test_only_the_headers_of_the_trace_are_taken_from_metadata() -> None:
     metadata = (("traceparent", "a"), ("tracestate", "b"), ("x-user-id", "17"), ("traceparent-bin", b"c"))
     assert telemetry.carrier_of(metadata) == {"traceparent": "a", "tracestate": "b"}
     assert telemetry.carrier_of(None) == {}
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def carrier(number: int, flags: str = "01") -> dict[str, str]:
+    return {"traceparent": f"00-{number:032x}-{number:016x}-{flags}"}
+
+
+def consumed(spans: InMemorySpanExporter, *carriers: dict[str, str]) -> tuple[str, list[ReadableSpan]]:
+    """The trace that a batch with these headers is handled in, and what is recorded of it."""
+    with telemetry.consumer_span("handle", carriers, {"messaging.system": "kafka"}):
+        trace_id = telemetry.trace_id()
+    return trace_id, list(spans.get_finished_spans())
+
+
+def test_a_batch_is_one_span_below_its_first_trace_and_linked_to_the_others(spans: InMemorySpanExporter) -> None:
+    batch = [
+        {},
+        carrier(7, "00"),
+        {"traceparent": "garbage"},
+        carrier(1),
+        carrier(2),
+        carrier(1),
+        carrier(3),
+        carrier(2),
+    ]
+    trace_id, [handled] = consumed(spans, *batch)
+    assert trace_id == f"{1:032x}"
+    assert handled.kind is SpanKind.CONSUMER
+    assert handled.parent and handled.parent.span_id == 1
+    assert [link.context.trace_id for link in handled.links] == [2, 3]
+    assert handled.attributes == {"messaging.system": "kafka"}
+
+
+def test_a_batch_of_which_nothing_is_sampled_goes_on_with_its_first_trace(spans: InMemorySpanExporter) -> None:
+    assert consumed(spans, {}, carrier(5, "00"), carrier(6, "00")) == (f"{5:032x}", [])
+
+
+@pytest.mark.parametrize("carriers", [[], [{}], [{"traceparent": "garbage"}, {"traceparent": ""}]])
+def test_a_batch_without_any_trace_begins_one(spans: InMemorySpanExporter, carriers: list[dict[str, str]]) -> None:
+    trace_id, [handled] = consumed(spans, *carriers)
+    assert int(trace_id, 16)
+    assert handled.parent is None
+    assert not handled.links
+
+
+def test_a_batch_that_fails_fails_its_span(spans: InMemorySpanExporter) -> None:
+    with pytest.raises(ZeroDivisionError), telemetry.consumer_span("handle", [], {}):
+        raise ZeroDivisionError
+    [handled] = spans.get_finished_spans()
+    assert handled.status.status_code is StatusCode.ERROR
+
+
+def test_what_a_batch_makes_is_part_of_its_trace(spans: InMemorySpanExporter) -> None:
+    with telemetry.consumer_span("handle", [carrier(1)], {}) as handling:
+        sending, headers = telemetry.producer_span("send", {})
+        sending.end()
+    assert f"{1:032x}" in headers["traceparent"]
+    [sent, _] = spans.get_finished_spans()
+    assert sent.parent and sent.parent.span_id == handling.get_span_context().span_id
+
+
+def test_a_record_outside_any_trace_has_none(spans: InMemorySpanExporter) -> None:
+    sending, headers = telemetry.producer_span("send", {})
+    sending.end()
+    assert headers == {}
+    assert not spans.get_finished_spans()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feedkit import channel, telemetry
-from feedkit.server import GrpcServerSettings, Process, main
+from feedkit.server import GrpcServerSettings, Process, Role, main
 from pydantic import Field
 
 SERVICE = hydrate_pb2.DESCRIPTOR.services_by_name["HydrateService"]
@@ -22,6 +22,12 @@ class ToySettings(GrpcServerSettings):
     toy_open_seconds: float = Field(default=0, description="How long its resource takes to open.")
     toy_next_target: str = Field(default="", description="Whom to ask in its turn.")
     toy_crash: bool = Field(default=False, description="Whether to fail while starting.")
+
+
+class TwinSettings(ToySettings):
+    """Settings of a role beside the toy."""
+
+    toy_twin_name: str = Field(description="What the toy itself need not know.")
 
 
 class Servicer(hydrate_pb2_grpc.HydrateServiceServicer):
@@ -81,4 +87,4 @@ async def greet(settings: ToySettings) -> None:
 
 
 if __name__ == "__main__":
-    main("toy", ToySettings, run, {"greet": greet})
+    main("toy", ToySettings, run, {"greet": greet}, {"twin": Role(TwinSettings, run)})

@@ -22,10 +22,19 @@ class Received(NamedTuple):
     headers: dict[str, str]
 
 
+class Broker(Kafka):
+    """A broker that may be killed, and started again without its records."""
+
+    async def restart(self) -> None:
+        """Start it again after it was killed."""
+        self.launch()
+        await asyncio.to_thread(self.wait_ready)
+
+
 @pytest.fixture
-def broker() -> Iterator[Kafka]:
-    """A broker that is empty. Whoever kills it may launch it again."""
-    with Kafka() as broker:
+def broker() -> Iterator[Broker]:
+    """A broker that is empty."""
+    with Broker() as broker:
         yield broker
 
 
@@ -71,14 +80,3 @@ def _received(message: Any) -> Received:
     assert message.error() is None, message.error()
     headers: list[tuple[str, bytes]] = message.headers() or []
     return Received(message.key().decode(), message.value(), {name: value.decode() for name, value in headers})
-
-
-@pytest.fixture
-def restart(broker: Kafka) -> Callable[[], Awaitable[None]]:
-    """Start the broker again, empty."""
-
-    async def again() -> None:
-        broker.launch()
-        await asyncio.to_thread(broker.wait_ready)
-
-    return again

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from devmesh.backends import kafka as mock
-from devmesh.backends.kafka import TOPICS, Kafka, MockCluster
+from devmesh.backends.kafka import TOPICS, MockCluster
 from feed.events.v1 import events_pb2
 from feedkit import kafka, telemetry
 from feedkit.config import ConfigurationError
@@ -25,7 +25,6 @@ pytestmark = pytest.mark.integration
 
 OpenProducer = Callable[..., Awaitable[Producer]]
 Received = Callable[[str, int], Awaitable[list[Any]]]
-Restart = Callable[[], Awaitable[None]]
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 FOLLOWED = events_pb2.GraphEvent(follower_id=1, followee_id=2, kind=events_pb2.GRAPH_EVENT_KIND_FOLLOWED)
 
@@ -155,7 +154,7 @@ async def test_what_is_not_sampled_is_passed_on(
 
 
 async def test_what_was_not_sent_fails_its_span(
-    open_producer: OpenProducer, broker: Kafka, spans: InMemorySpanExporter
+    open_producer: OpenProducer, broker: Any, spans: InMemorySpanExporter
 ) -> None:
     producer = await open_producer(kafka_delivery_seconds=0.5)
     broker.kill()
@@ -168,9 +167,7 @@ async def test_what_was_not_sent_fails_its_span(
 # --- absences ---------------------------------------------------------------------------------------------------------
 
 
-async def test_an_absent_broker_is_told_in_time_and_found_again(
-    open_producer: OpenProducer, broker: Kafka, restart: Restart
-) -> None:
+async def test_an_absent_broker_is_told_in_time_and_found_again(open_producer: OpenProducer, broker: Any) -> None:
     producer = await open_producer(kafka_delivery_seconds=1)
     await producer.send(kafka.GRAPH_EVENTS, 17, FOLLOWED)
     broker.kill()
@@ -180,7 +177,7 @@ async def test_an_absent_broker_is_told_in_time_and_found_again(
     assert time.monotonic() - began < 3
     assert absent.value.metadata == {"dependency": "kafka"}
     assert "timed out" in str(absent.value.__cause__)
-    await restart()
+    await broker.restart()
     async with asyncio.timeout(10):
         while True:
             try:
@@ -190,7 +187,7 @@ async def test_an_absent_broker_is_told_in_time_and_found_again(
 
 
 async def test_an_absence_is_logged_once(
-    open_producer: OpenProducer, broker: Kafka, caplog: pytest.LogCaptureFixture
+    open_producer: OpenProducer, broker: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = await open_producer(kafka_delivery_seconds=3)
     await producer.send(kafka.GRAPH_EVENTS, 17, FOLLOWED)
@@ -203,7 +200,7 @@ async def test_an_absence_is_logged_once(
 
 
 async def test_a_patient_producer_waits_for_the_broker_and_keeps_the_order(
-    open_producer: OpenProducer, broker: Kafka, restart: Restart, received: Received
+    open_producer: OpenProducer, broker: Any, received: Received
 ) -> None:
     producer = await open_producer(patient=True, kafka_delivery_seconds=0.1)
     await producer.send(kafka.RECONCILE, 1, wish(0))
@@ -213,15 +210,13 @@ async def test_a_patient_producer_waits_for_the_broker_and_keeps_the_order(
         waiting.append(asyncio.create_task(producer.send(kafka.RECONCILE, 1, wish(number))))
         await asyncio.sleep(0.05)
     assert not any(task.done() for task in waiting)
-    await restart()
+    await broker.restart()
     await asyncio.gather(*waiting)
     arrived = [events_pb2.ReconcileWish.FromString(r.value).author_id for r in await received(kafka.RECONCILE, 20)]
     assert arrived == list(range(20))
 
 
-async def test_what_waits_can_be_withdrawn(
-    open_producer: OpenProducer, broker: Kafka, restart: Restart, received: Received
-) -> None:
+async def test_what_waits_can_be_withdrawn(open_producer: OpenProducer, broker: Any, received: Received) -> None:
     producer = await open_producer(patient=True)
     broker.kill()
     waiting = asyncio.create_task(producer.send(kafka.RECONCILE, 1, wish(1)))
@@ -229,7 +224,7 @@ async def test_what_waits_can_be_withdrawn(
     producer.withdraw()
     with pytest.raises(Unavailable):
         await waiting
-    await restart()
+    await broker.restart()
     await producer.send(kafka.RECONCILE, 1, wish(2))
     [record] = await received(kafka.RECONCILE, 1)
     assert record.value == wish(2).SerializeToString()
@@ -245,7 +240,7 @@ async def test_a_full_queue_is_waited_for(
 
 
 async def test_a_queue_that_stays_full_is_told(
-    open_producer: OpenProducer, broker: Kafka, monkeypatch: pytest.MonkeyPatch
+    open_producer: OpenProducer, broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_queue_short(monkeypatch)
     waiting = asyncio.create_task(fill(await open_producer(patient=True)))
@@ -288,7 +283,7 @@ async def test_a_cancelled_sending_disturbs_no_other(open_producer: OpenProducer
 # --- readiness and the end --------------------------------------------------------------------------------------------
 
 
-async def test_a_producer_is_ready_while_the_broker_answers(open_producer: OpenProducer, broker: Kafka) -> None:
+async def test_a_producer_is_ready_while_the_broker_answers(open_producer: OpenProducer, broker: Any) -> None:
     producer = await open_producer()
     await producer.check()
     broker.kill()
@@ -296,7 +291,7 @@ async def test_a_producer_is_ready_while_the_broker_answers(open_producer: OpenP
         await producer.check()
 
 
-async def test_a_producer_at_its_end_waits_for_what_is_on_its_way(broker: Kafka, received: Received) -> None:
+async def test_a_producer_at_its_end_waits_for_what_is_on_its_way(broker: Any, received: Received) -> None:
     async with kafka.producer(KafkaSettings(kafka_brokers=broker.address)) as producer:
         sending = asyncio.create_task(producer.send_many(kafka.RECONCILE, [(n, wish(n)) for n in range(1000)]))
         await asyncio.sleep(0)
@@ -306,7 +301,7 @@ async def test_a_producer_at_its_end_waits_for_what_is_on_its_way(broker: Kafka,
 
 @pytest.mark.parametrize("patient", [False, True])
 async def test_an_absent_broker_does_not_hold_up_the_end(
-    broker: Kafka, monkeypatch: pytest.MonkeyPatch, patient: bool
+    broker: Any, monkeypatch: pytest.MonkeyPatch, patient: bool
 ) -> None:
     monkeypatch.setattr(kafka, "CLOSE_SECONDS", 0.3)
     broker.kill()
