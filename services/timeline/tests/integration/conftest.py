@@ -1,6 +1,7 @@
 """The services that a home timeline is made by, as real processes."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,16 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
     settings = {"FEED_DRAIN_SECONDS": "0"}
     with Mesh(settings, directory=tmp_path_factory.mktemp("mesh"), processes=processes) as mesh:
         yield mesh
+
+
+async def until(condition: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
+    """Wait until a condition holds; fail after 10 s."""
+    for _ in range(1000):
+        holds = condition()
+        if holds if isinstance(holds, bool) else await holds:
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("not after 10 s")
 
 
 class Services:

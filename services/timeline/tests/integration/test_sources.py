@@ -1,0 +1,403 @@
+"""Home timelines from real Redis: what a warm read costs, what a cold one does, and what becomes of reads on the way.
+
+The process is the real one; its neighbours are their contracts over a truth in memory, and `fanout`'s part in Redis is done
+by the tests.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from devmesh.backends.valkey import Valkey
+from feed.timeline.v1 import timeline_pb2, timeline_pb2_grpc
+from feedkit import key_scripts, keys, redis
+from feedkit.channel import connect
+from feedkit.redis import Redis, RedisSettings
+from feedkit.server import Process
+from timeline_service.__main__ import SERVICE, run
+from timeline_service.config import TimelineSettings
+
+from .conftest import until
+from .neighbours import Neighbours, serving
+from .relay import Relay, relaying
+
+if TYPE_CHECKING:
+    from feed.timeline.v1.timeline_pb2_grpc import TimelineServiceAsyncStub
+
+pytestmark = pytest.mark.integration
+
+VIEWER, ANN, BOB, STAR, NOVA = 1, 2, 3, 4, 5
+DAY_MS = 86_400_000
+LONG = 600.0
+"""Seconds that are not over before a test is: nothing is seen late just because something was kept for a while."""
+
+
+class Timeline:
+    """The running process, with everything around it."""
+
+    def __init__(self, stub: "TimelineServiceAsyncStub", truth: Neighbours, direct: Redis, relay: Relay) -> None:
+        self.truth = truth
+        self.direct = direct
+        self.relay = relay
+        self._stub = stub
+
+    async def page(self, page_token: str = "", page_size: int = 20) -> timeline_pb2.GetHomeTimelineResponse:
+        """A page of the viewer."""
+        request = timeline_pb2.GetHomeTimelineRequest(viewer_id=VIEWER, page_size=page_size, page_token=page_token)
+        return await self._stub.GetHomeTimeline(request)
+
+    async def ids(self, page_size: int = 20) -> list[int]:
+        """The first page."""
+        return [shown.post.id for shown in (await self.page(page_size=page_size)).posts]
+
+    async def walk(self, page_size: int, between: Callable[[], Any] = lambda: None) -> list[int]:
+        """All pages; `between` runs between two of them, and may be awaitable."""
+        shown: list[int] = []
+        token = ""
+        while True:
+            page = await self.page(token, page_size)
+            shown += [post.post.id for post in page.posts]
+            if not (token := page.next_page_token):
+                return shown
+            if (waiting := between()) is not None:
+                await waiting
+
+    async def materialise(self, horizon: int = 0) -> None:
+        """Give the viewer a timeline, as `fanout` does: pushed posts above a horizon."""
+        pushed = self.truth.follows[VIEWER] - set(self.truth.pulled)
+        posts = sorted(item for item in self.truth.posts.items() if item[1] in pushed and item[0] > horizon)
+        await self.direct.run(
+            key_scripts.delete_timeline(VIEWER),
+            key_scripts.create_timeline(VIEWER, horizon, DAY_MS),
+            key_scripts.push(VIEWER, keys.encode_entries(posts), 800),
+        )
+
+    async def warm(self) -> None:
+        """A timeline, and reads that fill in everything else."""
+        await self.materialise()
+        await until(self.is_warm)
+        self.forget()
+
+    async def is_warm(self) -> bool:
+        """Whether a read, which has to be right, asks nobody but Redis and `hydrate`."""
+        self.truth.calls.clear()
+        assert await self.ids() == self.truth.timeline_of(VIEWER)[:20]
+        return not self.truth.calls.keys() & {"GetViewerContext", "ListRecentByAuthors"}
+
+    def forget(self) -> None:
+        """Forget what has been asked so far."""
+        self.truth.calls.clear()
+        self.relay.asked.clear()
+
+    @property
+    def round_trips(self) -> int:
+        """How often Redis was asked, apart from the pings of who listens to announcements."""
+        return sum(b"PING" not in piece for piece in self.relay.asked)
+
+
+@pytest.fixture(scope="module")
+def valkey() -> Iterator[Valkey]:
+    """A Redis server."""
+    with Valkey() as server:
+        yield server
+
+
+@pytest.fixture
+def truth() -> Neighbours:
+    """A viewer, two whom they follow, and one who is followed by so many that nothing is pushed; 100 posts by turns."""
+    truth = Neighbours()
+    truth.follows[VIEWER] = {ANN, BOB, STAR}
+    truth.pulled = [STAR]
+    authors = (ANN, BOB, STAR, VIEWER)
+    truth.posts = {(post << 22) + post: authors[post % 4] for post in range(1, 101)}
+    return truth
+
+
+@asynccontextmanager
+async def started(valkey: Valkey, truth: Neighbours, **settings: Any) -> AsyncGenerator[Timeline]:
+    """The process with these settings, serving, over an empty Redis."""
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(serving(truth))
+        relay = await stack.enter_async_context(relaying(valkey.port))
+        direct = await stack.enter_async_context(redis.connect(RedisSettings.model_validate({"redis_url": valkey.url})))
+        await direct.run(("FLUSHALL",))
+        chosen = TimelineSettings.model_validate(
+            {
+                "grpc_listen": "127.0.0.1:0",
+                "drain_seconds": 0,
+                "redis_url": f"redis://127.0.0.1:{relay.port}/0",
+                "pulled_staleness_seconds": LONG,
+                **{f"{name}_target": address for name in ("graph", "post", "hydrate", "fanout")},
+                **settings,
+            }
+        )
+        process = Process("timeline", chosen, stack)
+        running = asyncio.create_task(run(process, chosen))
+        try:
+            await until(lambda: process.address is not None or running.done())
+            assert process.address is not None, await running
+            channel = await stack.enter_async_context(connect(process.address, SERVICE, "timeline"))
+            yield Timeline(timeline_pb2_grpc.TimelineServiceStub(channel), truth, direct, relay)
+        finally:
+            process.stop()
+            await running
+
+
+@pytest.fixture
+async def timeline(valkey: Valkey, truth: Neighbours) -> AsyncIterator[Timeline]:
+    """The process, serving, over an empty Redis."""
+    async with started(valkey, truth) as timeline:
+        yield timeline
+
+
+# --- warm ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_warm_read_is_one_round_trip_and_calls_hydrate_alone(timeline: Timeline) -> None:
+    await timeline.warm()
+    first = await timeline.page()
+    assert [shown.post.id for shown in first.posts] == timeline.truth.timeline_of(VIEWER)[:20]
+    second = await timeline.page(first.next_page_token)
+    assert [shown.post.id for shown in second.posts] == timeline.truth.timeline_of(VIEWER)[20:40]
+    assert timeline.round_trips == 2
+    assert timeline.truth.calls == {"HydratePosts": 2}
+
+
+async def test_hydrate_is_told_the_authors(timeline: Timeline) -> None:
+    await timeline.warm()
+    await timeline.page()
+    request = timeline.truth.hydrated[-1]
+    assert list(request.author_ids) == [timeline.truth.posts[post] for post in request.post_ids]
+
+
+@pytest.mark.parametrize("size", [1, 7, 20, 50])
+async def test_a_warm_walk_shows_everything(timeline: Timeline, size: int) -> None:
+    await timeline.warm()
+    assert await timeline.walk(size) == timeline.truth.timeline_of(VIEWER)
+    assert timeline.truth.calls["ListRecentByAuthors"] == 0
+
+
+async def test_a_walk_goes_on_below_the_horizon_by_pull(timeline: Timeline) -> None:
+    await timeline.materialise(horizon=timeline.truth.timeline_of(VIEWER)[49])
+    await until(timeline.is_warm)
+    timeline.forget()
+    assert await timeline.walk(20) == timeline.truth.timeline_of(VIEWER)
+    assert timeline.truth.calls["ListRecentByAuthors"] == 3
+    assert timeline.truth.rebuilds == []
+
+
+async def test_of_a_long_history_lists_have_the_newest_and_pull_the_rest(valkey: Valkey, truth: Neighbours) -> None:
+    async with started(valkey, truth, own_length=3, recents_length=5) as timeline:
+        await timeline.materialise()
+        await until(lambda: _is_filled(timeline, keys.own(VIEWER), keys.recents(STAR)))
+        (own, recents) = await timeline.direct.run(
+            key_scripts.get(keys.own(VIEWER)), key_scripts.get(keys.recents(STAR))
+        )
+        for raw, author, length in ((own, VIEWER, 3), (recents, STAR, 5)):
+            theirs = sorted((post for post, writer in truth.posts.items() if writer == author), reverse=True)
+            expected = keys.PostList(tuple(theirs[:length]), theirs[length])
+            assert keys.decode_post_list(keys.payload(raw) or b"") == expected
+        assert await timeline.walk(7) == truth.timeline_of(VIEWER)
+
+
+async def _is_filled(timeline: Timeline, *filled: str) -> bool:
+    """Whether these keys have values after a read."""
+    await timeline.page()
+    return all(keys.payload(raw) for raw in await timeline.direct.run(*map(key_scripts.get, filled)))
+
+
+# --- cold, and lost on the way ---------------------------------------------------------------------------------------
+
+
+async def test_a_cold_read_is_right_at_once_and_a_rebuild_is_wished_for_once(timeline: Timeline) -> None:
+    reads = await asyncio.gather(*(timeline.ids() for _ in range(20)))
+    assert reads == [timeline.truth.timeline_of(VIEWER)[:20]] * 20
+    await until(lambda: bool(timeline.truth.rebuilds))
+    assert timeline.truth.rebuilds == [VIEWER]
+    assert timeline.truth.calls["ListRecentByAuthors"] == 20, "one pull each"
+
+
+async def test_a_wish_that_fanout_does_not_take_is_made_again_by_the_next_read(timeline: Timeline) -> None:
+    timeline.truth.away = {"Reconcile"}
+    assert await timeline.ids() == timeline.truth.timeline_of(VIEWER)[:20]
+    await until(lambda: timeline.truth.calls["Reconcile"] > 0)
+    timeline.truth.away = set()
+
+    async def wished() -> bool:
+        await timeline.page()
+        return timeline.truth.rebuilds == [VIEWER]
+
+    await until(wished)
+
+
+@pytest.mark.parametrize("lost", ["tl:v1:1", "ctx:v1:1", "own:v1:1", "recents:v1:4", "everything"])
+async def test_a_walk_shows_everything_whatever_is_lost_on_the_way(timeline: Timeline, lost: str) -> None:
+    await timeline.warm()
+
+    async def lose() -> None:
+        await timeline.direct.run(("FLUSHALL",) if lost == "everything" else ("DEL", lost))
+
+    assert await timeline.walk(7, between=lose) == timeline.truth.timeline_of(VIEWER)
+
+
+async def test_who_follows_nobody_sees_their_own_posts_and_no_rebuild_is_wished_for(timeline: Timeline) -> None:
+    timeline.truth.follows[VIEWER] = set()
+    assert await timeline.walk(7) == timeline.truth.timeline_of(VIEWER)
+    await until(timeline.is_warm)
+    timeline.forget()
+    assert await timeline.walk(7) == timeline.truth.timeline_of(VIEWER)
+    assert timeline.round_trips == timeline.truth.calls["HydratePosts"] == 4
+    assert timeline.truth.calls["Reconcile"] == 0
+
+
+# --- what has to show at once ----------------------------------------------------------------------------------------
+
+
+async def test_an_unfollow_shows_on_the_next_read(timeline: Timeline) -> None:
+    await timeline.warm()
+    timeline.truth.follows[VIEWER].discard(ANN)
+    await timeline.direct.run(key_scripts.forget(keys.context(VIEWER)))
+    assert await timeline.walk(20) == timeline.truth.timeline_of(VIEWER)
+
+
+async def test_the_unfollow_of_a_pulled_author_shows_on_the_next_read(timeline: Timeline) -> None:
+    await timeline.warm()
+    timeline.truth.follows[VIEWER].discard(STAR)
+    await timeline.direct.run(key_scripts.forget(keys.context(VIEWER)))
+    assert await timeline.walk(20) == timeline.truth.timeline_of(VIEWER)
+
+
+async def test_ones_own_post_shows_on_the_next_read(timeline: Timeline) -> None:
+    await timeline.warm()
+    mine = max(timeline.truth.posts) + 1
+    timeline.truth.posts[mine] = VIEWER
+    await timeline.direct.run(key_scripts.add_to_list(keys.own(VIEWER), mine, 50))
+    assert (await timeline.ids())[0] == mine
+
+
+@pytest.mark.parametrize("author", [STAR, NOVA], ids=["known to be pulled", "pulled from this post on"])
+async def test_an_announced_post_of_a_pulled_author_shows_on_the_next_read(timeline: Timeline, author: int) -> None:
+    timeline.truth.follows[VIEWER].add(NOVA)
+    await timeline.warm()
+    new = max(timeline.truth.posts) + 1
+    timeline.truth.posts[new] = author
+    await timeline.direct.run(
+        key_scripts.add_to_list(keys.recents(author), new, 200),
+        ("PUBLISH", keys.RECENTS_CHANGED, keys.encode_id(author)),
+    )
+
+    async def seen() -> bool:
+        return (await timeline.ids())[0] == new
+
+    # An announcement is on its way for a moment, and nothing but it can show the post before LONG is over.
+    await until(seen)
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+
+async def test_what_somebody_else_is_filling_in_is_left_to_them(timeline: Timeline) -> None:
+    await timeline.materialise()
+    filled = (keys.context(VIEWER), keys.own(VIEWER), keys.recents(STAR))
+    leases = [key_scripts.take_lease(key, key_scripts.new_token()) for key in filled]
+    await timeline.direct.run(*leases)
+    assert await timeline.ids() == timeline.truth.timeline_of(VIEWER)[:20]
+    assert await timeline.direct.run(*map(key_scripts.get, filled)) == [lease[2] for lease in leases]
+
+
+async def test_what_changes_while_it_is_read_is_not_filled_in(timeline: Timeline) -> None:
+    async def unfollow() -> None:
+        timeline.truth.follows[VIEWER].discard(ANN)
+        await timeline.direct.run(key_scripts.forget(keys.context(VIEWER)))
+
+    timeline.truth.before = {"GetViewerContext": unfollow}
+    await timeline.page()
+    timeline.truth.before = {}
+    assert await timeline.walk(20) == timeline.truth.timeline_of(VIEWER)
+
+
+# --- activity --------------------------------------------------------------------------------------------------------
+
+
+async def life_days(timeline: Timeline) -> float:
+    """How many days the viewer's timeline will live."""
+    return (await timeline.direct.run(("PTTL", keys.timeline(VIEWER))))[0] / DAY_MS
+
+
+async def test_a_timeline_that_is_read_lives_on(timeline: Timeline) -> None:
+    await timeline.materialise()
+    await timeline.page()
+
+    async def renewed() -> bool:
+        return await life_days(timeline) > 27
+
+    await until(renewed)
+    assert timeline.truth.active == [VIEWER]
+
+
+async def test_a_timeline_whose_viewer_does_not_count_as_active_does_not_live_on(timeline: Timeline) -> None:
+    timeline.truth.away = {"RecordActivity"}
+    await timeline.materialise()
+    await timeline.page()
+    await until(lambda: timeline.truth.calls["RecordActivity"] > 0)
+    assert await life_days(timeline) <= 1
+
+
+# --- away ------------------------------------------------------------------------------------------------------------
+
+
+async def timed(timeline: Timeline) -> float:
+    """How many seconds a read takes, which has to be right."""
+    began = time.monotonic()
+    assert await timeline.ids() == timeline.truth.timeline_of(VIEWER)[:20]
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
+async def test_a_redis_that_is_silent_delays_a_read_once_and_then_none(timeline: Timeline, warm: bool) -> None:
+    if warm:
+        await timeline.warm()
+    timeline.relay.freeze()
+    assert await timed(timeline) < 0.9
+    assert max([await timed(timeline) for _ in range(5)]) < 0.3
+    assert timeline.truth.rebuilds == [], "what is not known to be missing is not rebuilt"
+    timeline.relay.thaw()
+    await timeline.materialise()
+    await until(timeline.is_warm)
+
+
+async def test_without_redis_reads_are_right_and_warm_again_when_it_is_back(timeline: Timeline) -> None:
+    await timeline.warm()
+    await timeline.relay.stop()
+    assert max([await timed(timeline) for _ in range(5)]) < 0.9
+    assert await timeline.walk(7) == timeline.truth.timeline_of(VIEWER)
+    await timeline.relay.start()
+    await until(timeline.is_warm)
+
+
+async def test_it_starts_without_redis(valkey: Valkey, truth: Neighbours) -> None:
+    async with started(valkey, truth, redis_url="redis://127.0.0.1:1/0") as timeline:
+        assert await timeline.ids() == truth.timeline_of(VIEWER)[:20]
+
+
+async def test_while_the_index_is_unknown_everything_is_pulled(valkey: Valkey, truth: Neighbours) -> None:
+    truth.away = {"ListPulledAuthors"}
+    async with started(valkey, truth) as timeline:
+        await timeline.materialise()
+        assert await timeline.walk(20) == truth.timeline_of(VIEWER)
+        assert truth.calls["ListRecentByAuthors"] == 5
+        assert truth.rebuilds == []
+
+
+async def test_with_threshold_0_everything_is_pulled_and_nobody_is_asked_for_more(
+    valkey: Valkey, truth: Neighbours
+) -> None:
+    async with started(valkey, truth, celebrity_threshold=0) as timeline:
+        await timeline.page()
+        timeline.forget()
+        assert await timeline.ids() == truth.timeline_of(VIEWER)[:20]
+        assert (timeline.round_trips, truth.calls) == (1, {"ListRecentByAuthors": 1, "HydratePosts": 1})
+        assert truth.rebuilds == []
