@@ -1,7 +1,10 @@
 """What was committed is published, once it is and in the order of its key, whatever relays, broker and database do."""
 
 import asyncio
+import os
 import random
+import subprocess
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -28,10 +31,12 @@ pytestmark = pytest.mark.integration
 SERVICES = Path(__file__).parents[5] / "services"
 MIGRATIONS = SERVICES / "post" / "post_service" / "migrations"
 LAYOUT = "0002_outbox_shards.sql"
+PROGRAM = Path(__file__).parents[2] / "programs" / "relay.py"
 LEASE_SECONDS = 1.0
 
 Sql: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Received = Callable[[str, int], Awaitable[list[Any]]]
+RunRelay = Callable[[], subprocess.Popen[bytes]]
 Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 
 
@@ -126,6 +131,28 @@ async def start_relay(own_server: Postgres, broker: Any, waiting: Outbox) -> Asy
         for relay in relays:
             if not relay.task.done():
                 await relay.stop()
+
+
+@pytest.fixture
+def run_relay(own_server: Postgres, broker: Any, waiting: Outbox) -> Iterator[RunRelay]:
+    """Start a relay as a process, which is killed at the end at the latest."""
+    processes: list[subprocess.Popen[bytes]] = []
+    settings = {
+        "FEED_POSTGRES_DSN": own_server.dsn("outbox"),
+        "FEED_KAFKA_BROKERS": broker.address,
+        "FEED_GRPC_LISTEN": "127.0.0.1:0",
+        "FEED_DRAIN_SECONDS": "0",
+        "FEED_OUTBOX_LEASE_SECONDS": str(LEASE_SECONDS),
+    }
+
+    def run() -> subprocess.Popen[bytes]:
+        processes.append(subprocess.Popen([sys.executable, PROGRAM, MIGRATIONS], env={**os.environ, **settings}))
+        return processes[-1]
+
+    yield run
+    for process in processes:
+        process.kill()
+        process.wait()
 
 
 def event(author_id: int, number: int) -> tuple[int, events_pb2.PostEvent]:
@@ -315,6 +342,75 @@ async def test_a_relay_stops_with_a_shard_that_another_has_taken(
     assert await waiting.sql.fetchval("SELECT array_agg(DISTINCT shard) FROM outbox") == [shard]
     await relay.stop()
     assert await waiting.sql.fetchval("SELECT count(*) FROM outbox_leases WHERE expires_at > now()") == 1
+
+
+# --- killed relays ----------------------------------------------------------------------------------------------------
+
+
+async def test_the_shards_of_a_killed_relay_are_taken_over_within_seconds(
+    run_relay: RunRelay, waiting: Outbox, received: Received
+) -> None:
+    killed = run_relay()
+    await waiting.until_shares_are(SHARDS)
+    run_relay()
+    await waiting.until_shares_are(4, 4)
+    killed.kill()
+    await waiting.write(*(event(author_id, author_id) for author_id in range(1, 100)))
+    began = time.monotonic()
+    assert sorted(numbers(await received(kafka.POST_EVENTS, 99))) == list(range(1, 100))
+    await waiting.until_empty()
+    assert time.monotonic() - began < LEASE_SECONDS + 3
+
+
+async def test_a_relay_killed_between_publishing_and_deleting_repeats_but_loses_nothing(
+    run_relay: RunRelay, waiting: Outbox, received: Received
+) -> None:
+    await waiting.write(*(event(author_id, author_id) for author_id in range(1, 20)))
+    async with waiting.sql.transaction():
+        await waiting.sql.execute("LOCK TABLE outbox IN SHARE MODE")
+        killed = run_relay()
+        await received(kafka.POST_EVENTS, 19)
+        killed.kill()
+        # The server would go on with a delete that it has been sent.
+        await waiting.sql.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        )
+    assert await waiting.sql.fetchval("SELECT count(*) FROM outbox") == 19
+    run_relay()
+    await waiting.until_empty()
+    assert Counter(numbers(await received(kafka.POST_EVENTS, 38))) == dict.fromkeys(range(1, 20), 2)
+
+
+async def test_relays_that_are_killed_again_and_again_lose_nothing_and_keep_the_order(
+    run_relay: RunRelay, waiting: Outbox, received: Received
+) -> None:
+    async def authors() -> None:
+        for number in range(60):
+            await waiting.write(*(event(author_id, number) for author_id in range(1, 9)))
+            await asyncio.sleep(0.1)
+
+    writing = asyncio.create_task(authors())
+    relays = [run_relay(), run_relay()]
+    while not writing.done():
+        await asyncio.sleep(1.5)
+        relays.pop(0).kill()
+        relays.append(run_relay())
+    await waiting.until_empty()
+    first_arrivals: dict[str, dict[int, None]] = defaultdict(dict)
+    for record in await received(kafka.POST_EVENTS, 480):
+        first_arrivals[record.key].update(dict.fromkeys(numbers([record])))
+    assert {key: list(arrived) for key, arrived in first_arrivals.items()} == {
+        str(author_id): list(range(60)) for author_id in range(1, 9)
+    }
+
+
+async def test_a_relay_process_stops_in_order(run_relay: RunRelay, waiting: Outbox) -> None:
+    relay = run_relay()
+    await waiting.until_shares_are(SHARDS)
+    relay.terminate()
+    assert await asyncio.to_thread(relay.wait, 10) == 0
+    assert await waiting.sql.fetchval("SELECT count(*) FROM outbox_leases WHERE holder IS NOT NULL") == 0
+    assert await waiting.sql.fetchval("SELECT count(*) FROM outbox_relays") == 0
 
 
 # --- absences ---------------------------------------------------------------------------------------------------------
