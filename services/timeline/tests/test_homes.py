@@ -77,6 +77,23 @@ def events(draw: st.DrawFn, world: World) -> Callable[[], None]:
     )
 
 
+# --- the worked example ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 20])
+@pytest.mark.parametrize(("position", "expected"), [(TOP, [5, 4, 3, 2, 1]), (3, [2, 1])])
+async def test_worked_example_of_pushed_and_pulled_posts(position: int, expected: list[int], size: int) -> None:
+    pushed_by, pulled = 1, 5
+    world = World({5: pushed_by, 4: pulled, 3: pulled, 2: pulled, 1: pushed_by})
+    world.pulled = frozenset({pulled})
+    world.warm()
+    world.materialise(more={3})  # 3 was pushed before its author was pulled, so both sources have it
+    reader = Reader(world)
+    assert (await reader.page(VIEWER, position, size)).posts == expected[:size]
+    assert flat(await walk(reader, size, start=position)) == expected
+    assert not [call for call in world.calls if call.startswith("post")]
+
+
 # --- every walk equals the oracle ------------------------------------------------------------------------------------
 
 
