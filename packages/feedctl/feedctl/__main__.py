@@ -11,6 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from feedctl.call import CallError, Reflection
+from feedctl.settled import NotSettled, settled
 from feedctl.status import status as ask_status
 from feedctl.targets import STATE_FILE, Targets, TargetsError
 from feedctl.verify import Verdict, verify
@@ -60,13 +61,22 @@ def status(targets: Targets) -> None:
     help="Posts a page; may be given several times.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Which viewers are picked.")
+@click.option(
+    "--settle",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    default=60,
+    show_default=True,
+    help="How long to wait first until everything written has reached the timelines.",
+)
 @click.pass_obj
-def verify_command(targets: Targets, sample: int, limits: tuple[int, ...], seed: int) -> None:
+def verify_command(targets: Targets, sample: int, limits: tuple[int, ...], seed: int, settle: float) -> None:
     """Walk sampled home timelines to their ends and compare them with the truth in PostgreSQL.
 
     Exits with 1 where a walk differs. Meant for a mesh on which nobody writes just then; what is written between a walk
-    and the look at the truth shows as a difference.
+    and the look at the truth shows as a difference, and so may what has not reached the timelines.
     """
+    _settle(targets, settle)
     try:
         verdicts = asyncio.run(_verify(targets, sample, limits, seed))
     except TargetsError as error:
@@ -102,6 +112,19 @@ def call(targets: Targets, service: str, method: str | None, request: str) -> No
                     click.echo(answer)
     except CallError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _settle(targets: Targets, seconds: float) -> None:
+    """Wait until the mesh has settled, and say so where it has not. Without `fanout` there is nothing to wait for."""
+    if "fanout" not in targets.grpc:
+        return
+    try:
+        with console.status("waiting for everything written to reach the timelines"):
+            asyncio.run(settled(targets.grpc["fanout"], seconds))
+    except NotSettled as error:
+        console.print(f"[yellow]not settled after {seconds:g} s: {error}")
+    except grpc.aio.AioRpcError as error:
+        console.print(f"[yellow]fanout does not say whether the mesh has settled: {error.code().name}")
 
 
 async def _verify(targets: Targets, sample: int, limits: tuple[int, ...], seed: int) -> list[Verdict]:

@@ -1,24 +1,39 @@
-"""`feedctl status`: is every part of the mesh there, and how much is waiting."""
+"""`feedctl status`: is every part of the mesh there, how much is waiting, and how fan-out is doing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import asyncpg
 import grpc.aio
 import httpx
 from confluent_kafka.admin import AdminClient
+from feed.fanout.v1 import fanout_pb2
+from feed.fanout.v1 import fanout_pb2_grpc as _fanout_grpc
+from feed.outbox.v1 import outbox_pb2
+from feed.outbox.v1 import outbox_pb2_grpc as _outbox_grpc
 from grpc_health.v1 import health_pb2
 from grpc_health.v1 import health_pb2_grpc as _health_grpc
 from redis import asyncio as redis
 
+from feedctl.settled import to_do
 from feedctl.targets import Targets
+
+if TYPE_CHECKING:
+    from feed.fanout.v1.fanout_pb2_grpc import FanoutServiceAsyncStub
+    from feed.outbox.v1.outbox_pb2_grpc import OutboxServiceAsyncStub
 
 SECONDS = 3.0
 """How long any part may take to answer."""
 
-health_grpc = cast("Any", _health_grpc)  # published without types
+# Published without types, or with too few.
+health_grpc = cast("Any", _health_grpc)
+fanout_grpc = cast("Any", _fanout_grpc)
+outbox_grpc = cast("Any", _outbox_grpc)
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -34,7 +49,7 @@ class Part:
 async def status(targets: Targets) -> list[Part]:
     """Ask every part at once."""
     probes = [_probe("gateway", targets.gateway, _gateway)]
-    probes += [_probe(name, target, _service) for name, target in targets.grpc.items()]
+    probes += [_probe(name, target, _SERVICES.get(name, _service)) for name, target in targets.grpc.items()]
     probes += [_probe(f"postgres ({name})", dsn, _postgres) for name, dsn in targets.postgres.items()]
     if targets.redis:
         probes.append(_probe("redis", targets.redis, _redis))
@@ -65,18 +80,70 @@ async def _gateway(url: str) -> str:
 
 async def _service(target: str) -> str:
     async with grpc.aio.insecure_channel(target) as channel:
-        answer = await health_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
+        return await _serving(channel)
+
+
+async def _serving(channel: grpc.aio.Channel) -> str:
+    answer = await health_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
     state = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
     if state != "SERVING":
         raise RuntimeError(state)
     return state.lower()
 
 
+async def _writer(target: str) -> str:
+    """A service with an outbox."""
+    async with grpc.aio.insecure_channel(target) as channel:
+        serving = await _serving(channel)
+        stub: OutboxServiceAsyncStub = outbox_grpc.OutboxServiceStub(channel)
+        backlog = stub.GetBacklog(outbox_pb2.GetBacklogRequest(), timeout=SECONDS / 2)
+        return f"{serving}\noutbox: {await _told(backlog, lambda said: waiting(said.rows, said.oldest_age_ms))}"
+
+
+async def _fanout(target: str) -> str:
+    async with grpc.aio.insecure_channel(target) as channel:
+        serving = await _serving(channel)
+        stub: FanoutServiceAsyncStub = fanout_grpc.FanoutServiceStub(channel)
+        status = stub.GetStatus(fanout_pb2.GetStatusRequest(), timeout=SECONDS / 2)
+        settled = stub.GetSettled(fanout_pb2.GetSettledRequest(), timeout=SECONDS / 2)
+        told = await asyncio.gather(_told(status, doing), _told(settled, lambda said: to_do(said) or "all has settled"))
+    return "\n".join([serving, *told])
+
+
+async def _told(call: Awaitable[Answer], in_words: Callable[[Answer], str]) -> str:
+    """What a service that is there said; it may depend on another that is not."""
+    try:
+        return in_words(await call)
+    except grpc.aio.AioRpcError as error:
+        return f"not known ({error.code().name})"
+
+
+def waiting(events: int, oldest_ms: int) -> str:
+    """How many events wait, and how long the oldest of them has."""
+    if not events:
+        return "none"
+    return f"{events} events, the oldest for {oldest_ms / 1000:.1f} s"
+
+
+def doing(status: fanout_pb2.GetStatusResponse) -> str:
+    """How fan-out is doing: its lag, and the threshold with the reason for it, if that is not just the setting."""
+    now, configured = status.celebrity_threshold, status.configured_celebrity_threshold
+    told = f"lag: {waiting(status.lag_events, status.lag_ms)}\nauthors are pulled from {now} followers"
+    if now == configured:
+        return told
+    cause = fanout_pb2.ThresholdCause.Name(status.threshold_cause).removeprefix("THRESHOLD_CAUSE_").lower()
+    since = status.threshold_since.ToDatetime(UTC).isoformat(" ", "seconds")
+    return f"{told} instead of {configured}, because of {cause}, since {since}"
+
+
+_SERVICES = {"post": _writer, "graph": _writer, "fanout": _fanout}
+"""Those that tell more than their health."""
+
+
 async def _postgres(dsn: str) -> str:
     connection = await asyncpg.connect(dsn)
     try:
-        waiting = await connection.fetchval("SELECT count(*) FROM outbox")
-        return f"outbox: {waiting} events"
+        return await connection.fetchval("SELECT pg_size_pretty(pg_database_size(current_database()))")
     finally:
         await connection.close()
 

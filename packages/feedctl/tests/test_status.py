@@ -1,0 +1,47 @@
+"""What `feedctl status` says of fan-out."""
+
+import pytest
+from feed.fanout.v1 import fanout_pb2
+from feedctl.settled import to_do
+from feedctl.status import doing, waiting
+from google.protobuf.timestamp_pb2 import Timestamp
+
+
+def test_what_waits_is_told_with_its_age() -> None:
+    assert waiting(0, 0) == "none"
+    assert waiting(3, 1520) == "3 events, the oldest for 1.5 s"
+
+
+def test_a_threshold_that_is_the_setting_is_told_alone() -> None:
+    status = fanout_pb2.GetStatusResponse(celebrity_threshold=30, configured_celebrity_threshold=30)
+    assert doing(status) == "lag: none\nauthors are pulled from 30 followers"
+
+
+def test_another_threshold_is_told_with_its_cause() -> None:
+    status = fanout_pb2.GetStatusResponse(
+        lag_ms=12_000,
+        lag_events=900,
+        celebrity_threshold=1000,
+        configured_celebrity_threshold=10_000,
+        threshold_since=Timestamp(seconds=1_800_000_000),
+        threshold_cause=fanout_pb2.THRESHOLD_CAUSE_LAG,
+    )
+    assert doing(status) == (
+        "lag: 900 events, the oldest for 12.0 s\nauthors are pulled from 1000 followers instead of 10000, because of lag, "
+        "since 2027-01-15 08:00:00+00:00"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (fanout_pb2.GetSettledResponse(settled=True), ""),
+        (fanout_pb2.GetSettledResponse(outbox_rows=3), "3 in outboxes"),
+        (
+            fanout_pb2.GetSettledResponse(lag_events=1, open_chunks=2, open_reconciles=4, unseen_pulled_ms=1500),
+            "1 events not handled, 2 open chunks, 4 open reconciles, 1500 ms until pulled posts are known",
+        ),
+    ],
+)
+def test_what_there_is_to_do_is_told_without_what_is_done(answer: fanout_pb2.GetSettledResponse, words: str) -> None:
+    assert to_do(answer) == words
