@@ -22,10 +22,10 @@ class ConsumerSettings(KafkaSettings):
     )
     kafka_session_seconds: float = Field(
         default=6.0,
-        ge=6,
+        ge=1,
         le=300,
         description="How long a consumer may be silent before its partitions are given to others; so long the work of a "
-        "process that was killed stands still.",
+        "process that was killed stands still. Brokers take no less than 6 if they are not told to.",
     )
     fanout_event_batch: int = Field(
         default=100,

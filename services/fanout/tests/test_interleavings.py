@@ -126,11 +126,20 @@ class Feed:
             assert timeline.horizon < FAR, "a rebuild that never ended"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(acts, min_size=15, max_size=40), st.sampled_from([2, FAR]), st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    programme=st.lists(acts, min_size=15, max_size=40),
+    threshold=st.sampled_from([2, FAR]),
+    persistence=st.sampled_from([0.0, 0.5, 0.8, 0.95]),
+    random=st.randoms(use_true_random=False),
+)
 def test_a_settled_timeline_equals_the_truth_above_its_horizon(
-    programme: list[Act], threshold: int, random: Random
+    programme: list[Act], threshold: int, persistence: float, random: Random
 ) -> None:
+    def choose(waiting: int) -> int:
+        # Who came last goes on, for long stretches, because a race is often lost by one who sleeps through all of another.
+        return waiting - 1 if random.random() < persistence else random.randrange(waiting)
+
     async def run() -> None:
         turns = Turns()
         feed = Feed(turns, threshold)
@@ -140,8 +149,8 @@ def test_a_settled_timeline_equals_the_truth_above_its_horizon(
             else:
                 feed.act(act)
             for _ in range(random.randrange(6)):
-                await turns.step(random.randrange)
-        await turns.finish(random.randrange)
+                await turns.step(choose)
+        await turns.finish(choose)
         feed.check()
 
     asyncio.run(run())

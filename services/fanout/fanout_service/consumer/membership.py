@@ -56,6 +56,7 @@ class Membership:
         self._tenures: dict[int, int] = {}
         self._numbers = itertools.count(1)
         self._paused: set[int] = set()
+        self._gained_since = False
         self._early: list[Record] = []
         self._handled: dict[int, int] = {}
 
@@ -67,6 +68,8 @@ class Membership:
 
     async def take(self, most: int, seconds: float) -> list[Record]:
         """The next records, at least one as soon as there is one; none where nothing came for so long."""
+        if self._paused or self._gained_since:
+            await self._resume()
         if self._early:
             taken, self._early = self._early[:most], self._early[most:]
             return taken
@@ -88,12 +91,12 @@ class Membership:
         if message is not None:
             self._early += self._records([message])
 
-    async def resume(self) -> None:
-        """Take from all partitions again."""
-        held = [place for place in await self._consumer.assignment() if place.partition in self._paused]
-        if held:
-            await self._consumer.resume(held)
+    async def _resume(self) -> None:
+        # All that are held: the library remembers a pause of a partition that was taken away, until it comes back.
+        self._gained_since = False
         self._paused.clear()
+        if held := await self._consumer.assignment():
+            await self._consumer.resume(held)
 
     def holds(self, record: Record) -> bool:
         """Whether the partition is still held, without a break, since the record was taken."""
@@ -119,8 +122,11 @@ class Membership:
                 self._handled.pop(place.partition, None)
 
     async def leave(self) -> None:
-        """Leave the group, so that others go on at once."""
-        await self._consumer.close()
+        """Leave the group, so that others go on at once, where this process stopped."""
+        try:
+            await self.commit()
+        finally:
+            await self._consumer.close()
 
     def _records(self, messages: Sequence[Message]) -> list[Record]:
         records: list[Record] = []
@@ -137,6 +143,7 @@ class Membership:
     # --- called by the library, from within the calls above -----------------------------------------------------------
 
     async def _gained(self, _consumer: AIOConsumer, places: Sequence[TopicPartition]) -> None:
+        self._gained_since = True
         for place in places:
             self._tenures[place.partition] = next(self._numbers)
 

@@ -87,12 +87,9 @@ class TopicConsumer(Generic[Event]):
         handling = asyncio.create_task(self._handle(member, records))
         try:
             await asyncio.wait([handling], timeout=LONG_SECONDS)
-            if handling.done():
-                return
             while not handling.done():
                 await member.keep()
                 await asyncio.wait([handling], timeout=KEEP_SECONDS)
-            await member.resume()
         finally:
             handling.cancel()
             with suppress(asyncio.CancelledError):

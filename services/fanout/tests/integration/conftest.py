@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from feed.fanout.v1.fanout_pb2_grpc import FanoutServiceAsyncStub
 
 LENGTH, CHUNK, THRESHOLD = 20, 10, 60
+SESSION_SECONDS = 2
+SECOND = "fanout-second"
 LIFE_MS = 60_000
 SETTINGS = {
     "FEED_TIMELINE_LENGTH": str(LENGTH),
@@ -33,9 +36,10 @@ SETTINGS = {
     "FEED_CELEBRITY_THRESHOLD": str(THRESHOLD),
     "FEED_PULLED_STALENESS_SECONDS": "0.3",
     "FEED_GRACE_SECONDS": "2",
+    "FEED_KAFKA_SESSION_SECONDS": str(SESSION_SECONDS),
 }
 SECONDS = 20.0
-"""How long a test waits for what has to come; a consumer that was killed keeps its partitions for 6 s."""
+"""How long a test waits for what has to come."""
 
 
 async def eventually(check: Callable[[], Awaitable[bool]], what: str) -> None:
@@ -56,11 +60,13 @@ def session_truth() -> Iterator[tuple[Truth, str]]:
 
 @pytest.fixture(scope="session")
 def mesh(session_truth: tuple[Truth, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    """Whoever stops the process, or a backend, starts it again."""
+    """Whoever stops a process, or a backend, starts it again. A second fanout is there to be started."""
     _, address = session_truth
     settings = {**SETTINGS, "FEED_GRAPH_TARGET": address, "FEED_POST_TARGET": address}
-    processes = [process for process in PROCESSES if process.name == "fanout"]
+    [fanout] = [process for process in PROCESSES if process.name == "fanout"]
+    processes = [fanout, replace(fanout, name=SECOND, port=fanout.port + 100)]
     with Mesh(settings, directory=tmp_path_factory.mktemp("mesh"), processes=processes) as mesh:
+        mesh.terminate(SECOND)
         yield mesh
 
 

@@ -1,23 +1,138 @@
-"""Posts reach the timelines that exist, each once, in order, and no more than there is room for."""
+"""Posts reach the timelines that exist, each once and in order; pulled authors' posts are announced instead."""
+
+import asyncio
 
 import pytest
+from feed.events.v1 import events_pb2
+from feedkit import kafka, key_scripts, keys
 
-from .conftest import World
+from .conftest import CHUNK, LENGTH, LIFE_MS, THRESHOLD, World, eventually
 
 pytestmark = pytest.mark.integration
 
 
 async def test_a_post_reaches_the_timelines_of_active_followers_alone(world: World) -> None:
     author = world.user()
-    reader, absent, inactive, stranger = (
-        world.user(author),
-        world.user(author),
-        world.user(author, active=False),
-        world.user(),
-    )
+    reader, absent, inactive = world.user(author), world.user(author), world.user(author, active=False)
+    stranger = world.user()
     await world.open(reader, inactive, stranger)
     post = await world.post(author)
     await world.settle()
     assert await world.shown(reader) == [post]
     assert await world.shown(absent) is None, "a push never makes a timeline"
     assert await world.shown(inactive) == await world.shown(stranger) == []
+
+
+async def test_posts_of_several_authors_stand_in_order_and_once_however_often_they_are_told_of(world: World) -> None:
+    authors = [world.user() for _ in range(3)]
+    reader = world.user(*authors)
+    await world.open(reader)
+    posts = [world.write(authors[number % 3]) for number in range(9)]
+    for post in [*posts[::-1], *posts[3:6]]:
+        await world.tell_of_post(post, world.truth.posts[post])
+    await world.settle()
+    assert await world.shown(reader) == posts[::-1]
+
+
+async def test_a_full_timeline_keeps_the_newest_and_raises_its_horizon(world: World) -> None:
+    author = world.user()
+    reader = world.user(author)
+    await world.open(reader)
+    posts = [await world.post(author) for _ in range(LENGTH + 5)]
+    await world.settle()
+    tail = await world.timeline(reader)
+    assert tail is not None
+    assert tail.columns(0, tail.length)[0] == tuple(posts[5:])
+    assert tail.trailer.horizon == posts[4]
+
+
+async def test_more_followers_than_a_chunk_holds_are_all_reached(world: World) -> None:
+    author = world.user()
+    followers = world.crowd(2 * CHUNK + 3, author)
+    await world.open(*followers)
+    posts = [await world.post(author) for _ in range(2)]
+    await world.settle()
+    for follower in followers:
+        assert await world.shown(follower) == posts[::-1]
+
+
+async def test_a_pulled_authors_post_is_added_to_their_recents_and_announced(world: World) -> None:
+    author = world.user()
+    followers = world.crowd(THRESHOLD, author)
+    await world.open(*followers)
+    older = world.write(author)
+    token, recents = key_scripts.new_token(), keys.recents(author)
+    await world.store.run(
+        key_scripts.take_lease(recents, token),
+        key_scripts.fill(recents, token, keys.encode_post_list([older], 0), LIFE_MS),
+    )
+    announced: list[int] = []
+    listening = asyncio.Event()
+    async with world.store.subscribed(
+        keys.RECENTS_CHANGED, lambda message: announced.append(keys.decode_id(message)), listening.set
+    ):
+        await listening.wait()
+        post = await world.post(author)
+        await world.settle()
+    [raw] = await world.store.run(key_scripts.get(recents))
+    packed = keys.payload(raw)
+    assert packed is not None
+    assert keys.decode_post_list(packed).post_ids == (post, older)
+    assert announced == [author]
+    assert author in world.truth.pulled
+    assert await world.shown(followers[0]) == [], "nobody is pushed to"
+
+
+async def test_it_is_not_settled_while_a_timeline_may_not_know_of_a_pulled_post(world: World) -> None:
+    author = world.user()
+    world.truth.pulled.add(author)
+    await world.post(author)
+
+    async def unseen() -> bool:
+        progress = await world.progress()
+        return progress.unseen_pulled_ms > 0 and not progress.settled
+
+    await eventually(unseen, "announced")
+    await world.settle()
+
+
+async def test_caches_are_kept_right_by_the_events_too(world: World) -> None:
+    author = world.user()
+    post, deleted = world.write(author), world.write(author)
+    own, token = keys.own(author), key_scripts.new_token()
+    await world.store.run(
+        key_scripts.take_lease(own, token),
+        key_scripts.fill(own, token, keys.encode_post_list([deleted], 0), LIFE_MS),
+        ("SET", keys.post(post), keys.value(b"stale")),
+        ("SET", keys.post(deleted), keys.value(b"stale")),
+    )
+    await world.tell_of_post(post, author)
+    await world.tell_of_post(deleted, author, deleted=True)
+    await world.settle()
+    assert await world.keys([keys.post(post), keys.post(deleted)]) == 0
+    [raw] = await world.store.run(key_scripts.get(own))
+    packed = keys.payload(raw)
+    assert packed is not None
+    assert set(keys.decode_post_list(packed).post_ids) == {post, deleted}, "of deleted posts hydrate tells"
+
+
+async def test_authors_of_a_batch_are_classified_in_one_call(world: World) -> None:
+    """Many events wait while the first is worked on, and are then taken together."""
+    authors = [world.user() for _ in range(40)]
+    reader = world.user(*authors)
+    await world.open(reader)
+    await world.producer.send_many(
+        kafka.POST_EVENTS,
+        [
+            (
+                author,
+                events_pb2.PostEvent(
+                    post_id=world.write(author), author_id=author, kind=events_pb2.POST_EVENT_KIND_CREATED
+                ),
+            )
+            for author in authors
+        ],
+    )
+    await world.settle()
+    assert len(await world.shown(reader) or ()) == LENGTH
+    assert world.truth.asked["ClassifyAuthors"] < len(authors) / 2

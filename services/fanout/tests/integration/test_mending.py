@@ -1,0 +1,95 @@
+"""Follows, unfollows and wishes make timelines equal to the truth again."""
+
+import pytest
+from feed.fanout.v1 import fanout_pb2
+from feedkit import keys
+from feedkit.errors import InvalidArgument
+
+from .conftest import LENGTH, World
+
+pytestmark = pytest.mark.integration
+
+
+async def wish(world: World, viewer: int, author: int = 0) -> None:
+    """Ask for a timeline, or one author's part of it, to be mended."""
+    await world.fanout.Reconcile(fanout_pb2.ReconcileRequest(viewer_id=viewer, author_id=author))
+
+
+async def test_a_follow_brings_earlier_posts_to_their_place_and_an_unfollow_takes_them_away(world: World) -> None:
+    ann, bob = world.user(), world.user()
+    reader = world.user(bob)
+    await world.open(reader)
+    posts = [world.write(author) for author in (ann, bob, ann, bob)]
+    for post in (posts[1], posts[3]):
+        await world.tell_of_post(post, bob)
+    await world.settle()
+    await world.follow(reader, ann)
+    await world.settle()
+    assert await world.shown(reader) == posts[::-1]
+    await world.unfollow(reader, ann)
+    await world.settle()
+    assert await world.shown(reader) == [posts[3], posts[1]]
+
+
+async def test_a_changed_follow_forgets_the_context_and_makes_no_timeline(world: World) -> None:
+    ann = world.user()
+    reader = world.user()
+    await world.store.run(("SET", keys.context(reader), keys.value(b"stale")))
+    await world.follow(reader, ann)
+    await world.settle()
+    assert await world.keys([keys.context(reader), keys.timeline(reader)]) == 0
+    assert world.truth.asked["BatchGetRelationships"] == 0, "nothing was there to be mended"
+
+
+async def test_a_rebuild_makes_the_timeline_of_a_viewer_who_had_none(world: World) -> None:
+    ann, bob = world.user(), world.user()
+    reader = world.user(ann, bob, active=False)
+    posts = [world.write(author) for _ in range(LENGTH) for author in (ann, bob)]
+    await wish(world, reader)
+    await world.settle()
+    assert await world.shown(reader) == posts[: -LENGTH - 1 : -1]
+    tail = await world.timeline(reader)
+    assert tail is not None
+    assert tail.trailer.horizon == posts[-LENGTH - 1]
+    assert reader in world.truth.active
+    [life_ms] = await world.store.run(("PTTL", keys.timeline(reader)))
+    assert 27 * 86_400_000 < life_ms <= 28 * 86_400_000
+    newest = await world.post(ann)
+    await world.settle()
+    assert (await world.shown(reader) or [])[0] == newest
+
+
+async def test_a_rebuild_replaces_whatever_was_there(world: World) -> None:
+    ann = world.user()
+    reader = world.user(ann)
+    await world.open(reader, horizon=1 << 60)
+    post = world.write(ann)
+    await wish(world, reader)
+    await world.settle()
+    assert await world.shown(reader) == [post]
+
+
+async def test_wishes_for_nobody_and_for_nothing_are_void(world: World) -> None:
+    nobody = 1 << 40
+    reader = world.user()
+    await wish(world, nobody)
+    await wish(world, nobody, reader)
+    await wish(world, reader, nobody)
+    await world.settle()
+    assert await world.keys([keys.timeline(nobody), keys.timeline(reader)]) == 0
+
+
+async def test_a_mass_follow_is_mended_by_as_many_reads_as_there_are_new_followees(world: World) -> None:
+    authors = [world.user() for _ in range(30)]
+    reader = world.user()
+    await world.open(reader)
+    posts = [world.write(author) for author in authors]
+    for author in [*authors, *authors[:10]]:
+        await world.follow(reader, author)
+    await world.settle()
+    assert await world.shown(reader) == posts[: -LENGTH - 1 : -1]
+
+
+async def test_a_wish_for_no_viewer_is_refused(world: World) -> None:
+    with pytest.raises(InvalidArgument):
+        await wish(world, 0)
