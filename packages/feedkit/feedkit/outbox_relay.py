@@ -65,8 +65,7 @@ class RelaySettings(GrpcServerSettings, PostgresSettings, KafkaSettings, Celebri
     outbox_poll_seconds: float = Field(
         default=1.0,
         gt=0,
-        description="How often the outbox is looked at where no notification comes; 0.01 where the trigger that notifies is "
-        "disabled.",
+        description="How often the outbox is looked at where no notification comes; 0.01 where its trigger is disabled.",
     )
     outbox_warn_seconds: float = Field(
         default=10.0, gt=0, description="How long an event may wait before that is logged as a warning."
