@@ -233,6 +233,7 @@ async def test_a_horizon_that_sinks_during_a_read_hides_no_post_of_others() -> N
     world = feed(100)
     world.deleted = posts(*range(101, 200))
     world.warm(horizon=95)
+    world.list_posts("recents", 5, horizon=95)
     world.mischief = iter([lambda: None, lambda: world.materialise(0)])
     assert await page(Reader(world), size=20) == world.expected[:20]
     assert world.calls.count("redis timeline") == 1
