@@ -11,14 +11,10 @@ from devmesh.backends import START_SECONDS, STOP_SECONDS, Backend
 from devmesh.child import Child
 from devmesh.errors import MeshError
 
-# A home timeline is at most 800 entries plus one batch before it is trimmed; a sorted set that exceeds the limit once
-# is converted for good, to four times the memory. An entry's member is 16 bytes.
 _SETTINGS = {
     "bind": "127.0.0.1",
     "save": "",
     "appendonly": "no",
-    "zset-max-listpack-entries": "1024",
-    "zset-max-listpack-value": "64",
     "maxmemory-policy": "noeviction",
 }
 

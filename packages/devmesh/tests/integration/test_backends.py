@@ -172,21 +172,11 @@ def valkey() -> Iterator["redis.Redis"]:
         yield client
 
 
-def replied(client: "redis.Redis", *words: str) -> object:
-    return cast("Any", client).execute_command(*words)
-
-
-def test_a_full_timeline_and_its_overflow_stay_compact(valkey: "redis.Redis") -> None:
-    valkey.zadd("timeline", {number.to_bytes(16, "big"): number for number in range(801)})
-    assert valkey.zcard("timeline") == 801
-    assert replied(valkey, "OBJECT", "ENCODING", "timeline") == b"listpack"
-
-
 @pytest.mark.parametrize(
     ("name", "value"), [("maxmemory-policy", "noeviction"), ("save", ""), ("appendonly", "no"), ("bind", "127.0.0.1")]
 )
 def test_it_is_set_up_for_tests(valkey: "redis.Redis", name: str, value: str) -> None:
-    assert replied(valkey, "CONFIG", "GET", name) == {name.encode(): value.encode()}
+    assert cast("Any", valkey).config_get(name) == {name: value}
 
 
 def test_scripts_run(valkey: "redis.Redis") -> None:
