@@ -6,6 +6,7 @@ from typing import Any
 
 from fanout_service.config import FanoutSettings
 from feedkit.config import PREFIX, Settings
+from feedkit.outbox_relay import RelaySettings
 from gateway.config import GatewaySettings
 from graph_service.config import GraphSettings
 from hydrate_service.config import HydrateSettings
@@ -16,6 +17,7 @@ from timeline_service.config import TimelineSettings
 PROCESSES: dict[str, type[Settings]] = {
     "post": PostSettings,
     "graph": GraphSettings,
+    "relays": RelaySettings,
     "fanout": FanoutSettings,
     "timeline": TimelineSettings,
     "hydrate": HydrateSettings,
