@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+import uvloop
 from devmesh.backends.postgres import Postgres
 from devmesh.backends.valkey import Valkey
 from feedkit import postgres, redis
@@ -64,11 +65,12 @@ async def open_redis(valkey: Valkey) -> AsyncIterator[Callable[..., Awaitable[Re
 def run(valkey: Valkey) -> Iterator[Callable[..., list[Any]]]:
     """Run commands in one round trip, from tests that are not asynchronous, as those with Hypothesis are."""
     settings = RedisSettings.model_validate({"redis_url": valkey.url, "redis_timeout_seconds": 30})
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        opened = redis.connect(settings)
-        client = runner.run(opened.__aenter__())
-        yield lambda *commands: runner.run(client.run(*commands))
-        runner.run(opened.__aexit__(None, None, None))
+    loop = uvloop.new_event_loop()
+    opened = redis.connect(settings)
+    client = loop.run_until_complete(opened.__aenter__())
+    yield lambda *commands: loop.run_until_complete(client.run(*commands))
+    loop.run_until_complete(opened.__aexit__(None, None, None))
+    loop.close()
 
 
 class Relay:
