@@ -128,7 +128,7 @@ class SharedConnection:
 
     async def _live(self, connection: AbstractConnection) -> RedisError:
         """The life of one connection; gives what ended it."""
-        self._heard_at = 0.0
+        self._heard_at, self._was_idle = 0.0, False
         try:
             async with asyncio.timeout(self._timeout):
                 await connection.connect()
@@ -175,7 +175,7 @@ class SharedConnection:
             now = asyncio.get_running_loop().time()
             for call in calls:
                 call.sent_at = now
-            self._was_idle = not self._sent
+            self._was_idle = self._was_idle or not self._sent
             self._sent.extend(calls)
             await connection.send_packed_command(b"".join([call.packed for call in calls]), check_health=False)
 

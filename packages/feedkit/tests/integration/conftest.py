@@ -79,7 +79,7 @@ class Relay:
     def __init__(self, port: int) -> None:
         self.address = ""
         self.delay = 0.0
-        """How many seconds answers take longer."""
+        """How many seconds answers, and hanging up, take longer."""
         self.requests = 0
         """How many pieces of data clients have sent."""
         self.connections = 0
@@ -131,6 +131,7 @@ class Relay:
         self.requests += 1
         if self.hang_up_on_requests:
             self.hang_up_on_requests -= 1
+            await asyncio.sleep(self.delay)
             return False
         writer.write(data)
         await writer.drain()

@@ -310,8 +310,10 @@ async def test_what_was_written_to_an_idle_connection_as_it_closed_is_sent_once_
     relay = await relay_to(valkey.port)
     client = await open_redis(redis_url=f"redis://{relay.address}/0")
     await client.ping()
-    relay.hang_up_on_requests = 1
-    answers = await asyncio.gather(client.run(("ECHO", "one")), client.run(("ECHO", "two"), ("ECHO", "three")))
+    relay.hang_up_on_requests, relay.delay = 1, 0.1
+    one = asyncio.create_task(client.run(("ECHO", "one")))
+    await asyncio.sleep(0.05)
+    answers = await asyncio.gather(one, client.run(("ECHO", "two"), ("ECHO", "three")))
     assert answers == [[b"one"], [b"two", b"three"]]
     assert relay.connections == 2
 
