@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 from feedkit.cursor import Position
 from feedkit.errors import FeedError
 from feedkit.errors import Unavailable as UnavailableError
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from timeline_service.entries import Entry
 from timeline_service.hydration import MOST_AT_ONCE, Outcome, Shown, Unavailable, Withheld
@@ -16,6 +17,10 @@ from timeline_service.viewer import Viewer
 FOLLOWED = (1, 2, 3)
 STRANGER = 9
 VIEWER = Viewer(3, frozenset(FOLLOWED))
+
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For properties: an example may take as long as it does on a machine that is busy."""
 
 
 class Listed:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import pytest
 from feedkit.errors import Unavailable
-from timeline_service.author_posts import AT_ONCE, AuthorPosts, CachedLists
+from timeline_service.author_posts import AT_ONCE, MOST_READ, AuthorPosts, CachedLists
 from timeline_service.source import Stretch
 
 from .world import Lists, Post, World
@@ -87,6 +87,12 @@ async def test_without_the_truth_there_is_what_is_cached() -> None:
     assert (await lists_of(world, 3).get(AUTHORS)).keys() == {1}
 
 
+async def test_of_many_that_are_absent_each_reader_fills_some_in() -> None:
+    world = World({post: post for post in range(1, 41)})
+    lists = lists_of(world, 3)
+    assert [len(await lists.get(range(1, 41))) for _ in range(2)] == [MOST_READ, 40]
+
+
 async def test_only_so_many_authors_are_read_at_the_same_time() -> None:
     reading, most = 0, 0
 
@@ -101,7 +107,7 @@ async def test_only_so_many_authors_are_read_at_the_same_time() -> None:
                 raise Unavailable.of_dependency("post")
             return Stretch([], [], 0)
 
-    lists = await CachedLists(Lists(World({}), "recents"), Slow(), 3).get(range(1, 50))
+    lists = await CachedLists(Lists(World({}), "recents"), Slow(), 3).read(range(1, 50))
     assert (most, len(lists)) == (AT_ONCE, 48)
 
 

@@ -9,6 +9,8 @@ from timeline_service.authors_source import AuthorsSource
 from timeline_service.merge import Merge
 from timeline_service.source import TOP, Stretch
 
+from .histories import unhurried
+
 AUTHORS = (1, 2, 3)
 
 
@@ -100,6 +102,7 @@ async def test_authors_whose_lists_cannot_be_had_are_pulled_and_not_loaded_again
     assert pull.asked[0] == {2}
 
 
+@unhurried
 @given(
     st.dictionaries(st.integers(1, 60), st.sampled_from(AUTHORS), min_size=20),
     st.fixed_dictionaries({author: st.integers(0, 60) for author in AUTHORS}),

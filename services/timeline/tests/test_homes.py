@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timeline_service.source import TOP
 
-from .histories import VIEWER, error_of, posts, walk
+from .histories import VIEWER, error_of, posts, unhurried, walk
 from .world import FOLLOWEES, STALENESS, STRANGER, Reader, World
 
 MOST = 120
@@ -100,6 +100,7 @@ async def test_worked_example_of_pushed_and_pulled_posts(position: int, expected
 _sizes = st.integers(1, 12)
 
 
+@unhurried
 @given(worlds(), _sizes, st.integers(1, 40))
 async def test_a_walk_shows_exactly_the_timeline_whatever_the_cache_has(world: World, size: int, length: int) -> None:
     pages = await walk(Reader(world, list_length=length), size)
@@ -108,6 +109,7 @@ async def test_a_walk_shows_exactly_the_timeline_whatever_the_cache_has(world: W
     assert all(len(page) == size for page in pages[:-1]), "a page is short only at the end"
 
 
+@unhurried
 @given(st.data(), worlds(), _sizes)
 async def test_a_walk_shows_exactly_the_timeline_whatever_happens_to_the_cache(
     data: st.DataObject, world: World, size: int
@@ -123,6 +125,7 @@ async def test_a_walk_shows_exactly_the_timeline_whatever_happens_to_the_cache(
     assert all(len(page) == size for page in pages[:-1]), "a page is short only at the end"
 
 
+@unhurried
 @given(worlds(), _ids, _sizes)
 async def test_a_walk_may_begin_anywhere(world: World, start: int, size: int) -> None:
     pages = await walk(Reader(world), size, start=start)

@@ -10,7 +10,7 @@ from timeline_service.entries import Entry
 from timeline_service.merge import Merge
 from timeline_service.source import TOP, Source, Stretch
 
-from .histories import STRANGER, VIEWER, Listed, error_of, histories, posts
+from .histories import STRANGER, VIEWER, Listed, error_of, histories, posts, unhurried
 
 
 def merge_of(*sources: Source, position: int = TOP) -> Merge:
@@ -54,6 +54,7 @@ async def test_worked_example_from_three() -> None:
 # --- the rule of completeness ----------------------------------------------------------------------------------------
 
 
+@unhurried
 @given(histories(), st.lists(st.integers(1, 9), min_size=1), st.integers(1, 151) | st.just(TOP))
 async def test_any_sources_merge_to_their_union_in_order(
     history: tuple[dict[int, int], list[Listed]], counts: list[int], position: int

@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from timeline_service.mix import Page
 from timeline_service.source import TOP
 
-from .histories import FOLLOWED, STRANGER, VIEWER, Hydration, Listed, error_of, histories, mix_of, posts, walk
+from .histories import (
+    FOLLOWED,
+    STRANGER,
+    VIEWER,
+    Hydration,
+    Listed,
+    error_of,
+    histories,
+    mix_of,
+    posts,
+    unhurried,
+    walk,
+)
 
 
 def flat(pages: list[list[int]]) -> list[int]:
@@ -35,6 +47,7 @@ withheld_ids = st.sets(st.integers(1, 150), max_size=40)
 # --- every walk equals the oracle ------------------------------------------------------------------------------------
 
 
+@unhurried
 @given(histories(), withheld_ids, sizes)
 async def test_a_walk_shows_exactly_the_timeline(
     history: tuple[dict[int, int], list[Listed]], withheld: set[int], size: int
@@ -47,6 +60,7 @@ async def test_a_walk_shows_exactly_the_timeline(
     assert all(len(page) == size for page in pages[:-1]), "a page is short only at the end"
 
 
+@unhurried
 @given(histories(), sizes, st.integers(1, 150))
 async def test_a_walk_may_begin_anywhere(history: tuple[dict[int, int], list[Listed]], size: int, start: int) -> None:
     everything, sources = history
@@ -54,6 +68,7 @@ async def test_a_walk_may_begin_anywhere(history: tuple[dict[int, int], list[Lis
     assert flat(pages) == [post for post in timeline_of(everything, set()) if post < start]
 
 
+@unhurried
 @given(histories(), withheld_ids, sizes, st.integers(1, 2))
 async def test_bounded_rounds_make_pages_short_and_lose_nothing(
     history: tuple[dict[int, int], list[Listed]], withheld: set[int], size: int, rounds: int
@@ -68,6 +83,7 @@ async def test_bounded_rounds_make_pages_short_and_lose_nothing(
 flaws = st.lists(st.booleans(), max_size=12)
 
 
+@unhurried
 @given(
     history=histories(),
     withheld=withheld_ids,
@@ -93,6 +109,7 @@ async def test_a_walk_that_is_retried_through_failures_shows_exactly_the_timelin
     assert flat(pages) == timeline_of(everything, withheld)
 
 
+@unhurried
 @given(
     histories(),
     sizes,

@@ -13,6 +13,8 @@ from timeline_service.source import NOT_NOW, TOP
 
 AT_ONCE = 8
 """How many authors' posts are read from the truth at the same time, to fill their lists."""
+MOST_READ = 32
+"""How many authors' posts one reader waits for at most, to fill their lists."""
 MOST_PULLED = 1000
 """How many posts can be pulled with one call."""
 
@@ -93,7 +95,8 @@ class CachedLists:
             # Pull replaces what is missing, with one call. To read the truth for each would be a storm on an outage.
             return {}
         absent = [author_id for author_id in author_ids if author_id not in lists]
-        return lists | await self.read(absent) if absent else lists
+        # Of more than that, as after a loss of Redis, the rest is pulled with one call, and filled in by later readers.
+        return lists | await self.read(absent[:MOST_READ]) if absent else lists
 
     async def read(self, author_ids: Sequence[int]) -> dict[int, AuthorPosts]:
         """The lists of these authors from the truth, as far as they can be had now; absent ones are filled in.

@@ -106,12 +106,10 @@ class Merge:
         if not BEGINNING <= complete_to < position:
             raise Internal(f"{type(progress.source).__name__}: read from {position}, complete to {complete_to}")
         progress.complete_to = complete_to
-        self._read.update(
-            (post_id, author_id)
-            for post_id, author_id in zip(stretch.post_ids, stretch.author_ids, strict=True)
+        for post_id, author_id in zip(stretch.post_ids, stretch.author_ids, strict=True):
             # A source that says more than it promises must not break the order of what is emitted.
-            if complete_to <= post_id < position and author_id in self._authors
-        )
+            if complete_to <= post_id < position and author_id in self._authors:
+                self._read[post_id] = author_id
 
     def _newest_first(self) -> list[int]:
         return sorted(self._read, reverse=True)

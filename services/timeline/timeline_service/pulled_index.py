@@ -91,5 +91,7 @@ class PulledIndex:
                 logger.exception("which authors are pulled cannot be refreshed")
                 failing = True
             else:
+                if failing:
+                    logger.info("which authors are pulled is refreshed again")
                 failing = False
             await asyncio.sleep(self._staleness / REFRESHES)
