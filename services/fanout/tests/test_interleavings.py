@@ -126,7 +126,7 @@ class Feed:
             assert timeline.horizon < FAR, "a rebuild that never ended"
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     programme=st.lists(acts, min_size=15, max_size=40),
     threshold=st.sampled_from([2, FAR]),

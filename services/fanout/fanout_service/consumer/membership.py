@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.aio import AIOConsumer
 from feedkit.kafka import KafkaSettings
 
@@ -44,6 +44,8 @@ def _configuration(settings: ConsumerSettings, group: str) -> dict[str, Any]:
         "heartbeat.interval.ms": int(settings.kafka_session_seconds * 1000 / 3),
         "fetch.wait.max.ms": settings.kafka_fetch_wait_ms,
         "queued.max.messages.kbytes": BUFFERED_KIB,
+        # So soon new partitions are found.
+        "topic.metadata.refresh.interval.ms": 10_000,
     }
 
 
@@ -52,7 +54,9 @@ class Membership:
 
     def __init__(self, settings: ConsumerSettings, topic: str, group: str) -> None:
         self._topic = topic
-        self._consumer = AIOConsumer(_configuration(settings, group), max_workers=THREADS)
+        configuration = {**_configuration(settings, group), "error_cb": self._complain}
+        self._consumer = AIOConsumer(configuration, max_workers=THREADS)
+        self._complaints: set[int] = set()
         self._tenures: dict[int, int] = {}
         self._numbers = itertools.count(1)
         self._paused: set[int] = set()
@@ -78,7 +82,7 @@ class Membership:
             return []
         # Whatever else is here already. The call would wait for the last one, were it given time.
         rest: list[Message] = await self._consumer.consume(most - 1, 0) if most > 1 else []
-        return self._records([first, *rest])
+        return await self._records([first, *rest])
 
     async def keep(self) -> None:
         """Show the group that this process lives, while it works on what it has taken; nothing more is taken."""
@@ -89,7 +93,7 @@ class Membership:
         # A partition that came just now may give a record before it is paused.
         message = await self._consumer.poll(0)
         if message is not None:
-            self._early += self._records([message])
+            self._early += await self._records([message])
 
     async def _resume(self) -> None:
         # All that are held: the library remembers a pause of a partition that was taken away, until it comes back.
@@ -128,19 +132,26 @@ class Membership:
         finally:
             await self._consumer.close()
 
-    def _records(self, messages: Sequence[Message]) -> list[Record]:
+    async def _records(self, messages: Sequence[Message]) -> list[Record]:
         records: list[Record] = []
         for message in messages:
             error = message.error()
             if error is None:
+                self._complaints.clear()
                 records.append(Record.of(message, self._tenures.get(message.partition() or 0, 0)))
             elif error.fatal():
                 raise KafkaException(error)
             else:
-                logger.warning("kafka: %s", error.str(), extra={"topic": self._topic})
+                await self._complain(error)
         return records
 
     # --- called by the library, from within the calls above -----------------------------------------------------------
+
+    async def _complain(self, error: KafkaError) -> None:
+        if error.code() not in self._complaints:
+            # Said once, not at every attempt, until a record comes again.
+            self._complaints.add(error.code())
+            logger.warning("kafka: %s", error.str(), extra={"topic": self._topic})
 
     async def _gained(self, _consumer: AIOConsumer, places: Sequence[TopicPartition]) -> None:
         self._gained_since = True

@@ -5,9 +5,10 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
+from confluent_kafka import Consumer, Message, TopicPartition
 from devmesh.mesh import Mesh
 from devmesh.processes import PROCESSES
 from feed.events.v1 import events_pb2
@@ -18,7 +19,7 @@ from feedkit.cursor import first_id_at
 from feedkit.kafka import KafkaSettings, Producer
 from feedkit.keys import Tail
 from feedkit.redis import Redis, RedisSettings
-from google.protobuf.message import Message
+from google.protobuf import message as protobuf
 
 from .truth import Truth, served
 
@@ -48,6 +49,12 @@ async def eventually(check: Callable[[], Awaitable[bool]], what: str) -> None:
     while not await check():
         assert time.monotonic() < give_up, f"not within {SECONDS:g} s: {what}"
         await asyncio.sleep(0.03)
+
+
+def header(message: Message, name: str) -> str:
+    """A header of a record."""
+    headers = cast("list[tuple[str, bytes]]", message.headers() or [])
+    return dict(headers)[name].decode()
 
 
 @pytest.fixture(scope="session")
@@ -143,7 +150,7 @@ class World:
             kafka.GRAPH_EVENTS, follower, events_pb2.GraphEvent(follower_id=follower, followee_id=followee, kind=kind)
         )
 
-    async def send(self, topic: str, key: int, message: Message) -> None:
+    async def send(self, topic: str, key: int, message: protobuf.Message) -> None:
         """Any record."""
         await self.producer.send(topic, key, message)
 
@@ -175,6 +182,20 @@ class World:
             return (await self.progress()).settled
 
         await eventually(settled, "settled")
+
+    async def records(self, topic: str) -> list[Message]:
+        """Whatever has been written to a topic."""
+
+        def read() -> list[Message]:
+            reader = Consumer({"bootstrap.servers": self.brokers, "group.id": "test", "enable.auto.commit": False})
+            try:
+                known = reader.list_topics(topic, 2.0).topics[topic]
+                reader.assign([TopicPartition(topic, partition, 0) for partition in known.partitions])
+                return [message for message in reader.consume(10_000, 1.0) if message.error() is None]
+            finally:
+                reader.close()
+
+        return await asyncio.to_thread(read)
 
     async def keys(self, names: Collection[str]) -> int:
         """How many of these keys there are."""

@@ -6,7 +6,7 @@ import pytest
 from feed.events.v1 import events_pb2
 from feedkit import kafka, key_scripts, keys
 
-from .conftest import CHUNK, LENGTH, LIFE_MS, THRESHOLD, World, eventually
+from .conftest import CHUNK, LENGTH, LIFE_MS, THRESHOLD, World, eventually, header
 
 pytestmark = pytest.mark.integration
 
@@ -136,3 +136,25 @@ async def test_authors_of_a_batch_are_classified_in_one_call(world: World) -> No
     await world.settle()
     assert len(await world.shown(reader) or ()) == LENGTH
     assert world.truth.asked["ClassifyAuthors"] < len(authors) / 2
+
+
+@pytest.mark.parametrize("traceparent", ["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-nonsense"])
+async def test_chunks_carry_the_trace_of_the_post_on_and_a_malformed_one_is_ignored(
+    world: World, traceparent: str
+) -> None:
+    author = world.user()
+    followers = world.crowd(CHUNK + 1, author)
+    await world.open(*followers)
+    event = events_pb2.PostEvent(post_id=world.write(author), author_id=author, kind=events_pb2.POST_EVENT_KIND_CREATED)
+    headers = {"type": event.DESCRIPTOR.full_name, "traceparent": traceparent}
+    await world.producer.send_record(kafka.POST_EVENTS, str(author), event.SerializeToString(), headers)
+    await world.settle()
+    assert await world.shown(followers[-1]) == [event.post_id]
+    chunks = [
+        record
+        for record in await world.records(kafka.FANOUT_CHUNKS)
+        if events_pb2.FanoutChunk.FromString(record.value() or b"").post_id == event.post_id
+    ]
+    assert len(chunks) == 2
+    if "nonsense" not in traceparent:
+        assert {header(chunk, "traceparent").split("-")[1] for chunk in chunks} == {traceparent.split("-")[1]}

@@ -5,18 +5,16 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import cast
 
 import grpc
 import pytest
-from confluent_kafka import Consumer, Message, TopicPartition
 from devmesh.mesh import Mesh
 from feed.events.v1 import events_pb2
 from feed.fanout.v1 import fanout_pb2
 from feedkit import kafka
 from feedkit.errors import Unavailable
 
-from .conftest import CHUNK, LENGTH, SECOND, SESSION_SECONDS, World, eventually
+from .conftest import CHUNK, LENGTH, SECOND, SESSION_SECONDS, World, eventually, header
 
 pytestmark = pytest.mark.integration
 
@@ -40,27 +38,6 @@ async def killed(mesh: Mesh, process: str) -> AsyncGenerator[None]:
         yield
     finally:
         await asyncio.to_thread(mesh.restart, process)
-
-
-async def all_dead_letters(world: World) -> list[Message]:
-    """Whatever has been set aside so far."""
-
-    def read() -> list[Message]:
-        reader = Consumer({"bootstrap.servers": world.brokers, "group.id": "test", "enable.auto.commit": False})
-        try:
-            known = reader.list_topics(kafka.DEAD_LETTERS, 2.0).topics[kafka.DEAD_LETTERS]
-            reader.assign([TopicPartition(kafka.DEAD_LETTERS, partition, 0) for partition in known.partitions])
-            return [message for message in reader.consume(1000, 1.0) if message.error() is None]
-        finally:
-            reader.close()
-
-    return await asyncio.to_thread(read)
-
-
-def header(message: Message, name: str) -> str:
-    """A header of a record."""
-    headers = cast("list[tuple[str, bytes]]", message.headers() or [])
-    return dict(headers)[name].decode()
 
 
 # --- temporary failures ----------------------------------------------------------------------------------------------
@@ -173,7 +150,7 @@ async def test_poison_is_set_aside_with_its_reason_and_holds_up_nobody(world: Wo
     after = await world.post(author)
     await world.settle()
     assert await world.shown(reader) == [after, before]
-    [letter] = [letter for letter in await all_dead_letters(world) if letter.key() == str(author).encode()]
+    [letter] = [letter for letter in await world.records(kafka.DEAD_LETTERS) if letter.key() == str(author).encode()]
     assert reason in header(letter, "reason")
     assert (letter.value() or b"") == value
     assert header(letter, "topic") == kafka.POST_EVENTS
@@ -191,7 +168,7 @@ async def test_a_huge_record_is_handled_or_set_aside_but_holds_up_nobody(world: 
     post = await world.post(author)
     await world.settle()
     assert await world.shown(reader) == [post]
-    [letter] = [letter for letter in await all_dead_letters(world) if letter.key() == str(author).encode()]
+    [letter] = [letter for letter in await world.records(kafka.DEAD_LETTERS) if letter.key() == str(author).encode()]
     assert header(letter, "value-bytes") == "900000"
 
 
@@ -217,7 +194,7 @@ async def test_a_record_that_fails_in_an_unforeseen_way_is_found_among_its_batch
     post = await world.post(author)
     await world.settle()
     assert await world.shown(reader) == [post]
-    [letter] = [letter for letter in await all_dead_letters(world) if letter.key() == str(author).encode()]
+    [letter] = [letter for letter in await world.records(kafka.DEAD_LETTERS) if letter.key() == str(author).encode()]
     assert events_pb2.PostEvent.FromString(letter.value() or b"").post_id == lost
 
 
