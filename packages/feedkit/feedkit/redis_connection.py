@@ -98,6 +98,8 @@ class SharedConnection:
             asyncio.get_running_loop().call_later(GRACE_SECONDS, self._give_up, call)
 
     def _give_up(self, call: _Call) -> None:
+        if call.answer.done():
+            return
         call.fail(RedisTimeoutError("no answer in time"))
         # The reason may be a deadline that was short, or a server that is slow but at work.
         if self._silence is None or self._silence.done() or not self._sent:

@@ -248,6 +248,17 @@ async def test_the_deadline_of_a_request_may_be_shorter_and_ends_nothing_but_its
     assert relay.connections == 1
 
 
+async def test_an_answer_that_came_while_this_process_was_held_up_is_in_time(open_redis: OpenRedis) -> None:
+    client = await open_redis(redis_timeout_seconds=0.2)
+    await client.ping()
+    for _ in range(3):
+        answer = asyncio.create_task(client.run(("ECHO", "in time")))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        time.sleep(0.3)  # noqa: ASYNC251 - this is what holds it up
+        assert await answer == [b"in time"]
+
+
 async def test_nothing_is_asked_once_the_deadline_has_passed(open_redis: OpenRedis) -> None:
     client = await open_redis()
     with deadline.within(0.0), pytest.raises(DeadlineExceeded):
