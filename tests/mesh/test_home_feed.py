@@ -64,6 +64,7 @@ async def test_an_unfollowed_authors_posts_leave_and_come_back_at_their_place(
         await assert_shows(*staying)  # warm
     await stored.delete_viewer(viewer)
     await assert_shows(other)  # cold
+    await warmed(mesh, api, stored, [viewer])
     await api.follow(viewer, ordinary)
     await settled(mesh)
     await assert_shows(ordinary, other)

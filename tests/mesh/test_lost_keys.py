@@ -1,9 +1,11 @@
 """Redis may lose anything at any time: no feed is short, empty or wrong for it, and soon it is as quick as before."""
 
 import asyncio
+import os
 import random
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import signal
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -88,24 +90,44 @@ async def test_walks_are_right_at_once_when_all_keys_are_flushed_and_feeds_are_w
     assert await differences(mesh, api, viewers, 7) == []
 
 
-@pytest.mark.timeout(600)
-async def test_feeds_are_read_and_written_while_redis_is_down(mesh: Mesh, stored: StoredKeys) -> None:
-    async with FeedApi(mesh.addresses.gateway) as api:
-        authors, viewers = await community(mesh, api, stored)
-        await asyncio.to_thread(mesh.kill, "redis")
-        try:
-            assert await differences(mesh, api, viewers, 20) == []
-            created = await api.create_post(viewers[0], "Without Redis")
-            assert (await api.feed(viewers[0], limit="1"))["items"][0]["id"] == created["id"]
-            await api.unfollow(viewers[0], authors[1])
-            await api.delete_post(viewers[0], created["id"])
-            assert await differences(mesh, api, viewers, 20) == []
-        finally:
-            await asyncio.to_thread(mesh.restart, "redis")
+@asynccontextmanager
+async def dead(mesh: Mesh) -> AsyncGenerator[None]:
+    """Redis is killed, and comes back empty."""
+    await asyncio.to_thread(mesh.kill, "redis")
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(mesh.restart, "redis")
+
+
+@asynccontextmanager
+async def silent(mesh: Mesh) -> AsyncGenerator[None]:
+    """Redis takes connections and commands, and answers nothing; when it goes on, it has forgotten nothing."""
+    pid = mesh.addresses.pids["redis"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("away", [dead, silent])
+async def test_feeds_are_read_and_written_while_redis_is_away(
+    mesh: Mesh, api: FeedApi, stored: StoredKeys, away: Callable[[Mesh], AbstractAsyncContextManager[None]]
+) -> None:
+    authors, viewers = await community(mesh, api, stored)
+    async with away(mesh):
         assert await differences(mesh, api, viewers, 20) == []
-        await settled(mesh)
+        created = await api.create_post(viewers[0], "Without Redis")
+        assert (await api.feed(viewers[0], limit="1"))["items"][0]["id"] == created["id"]
+        await api.unfollow(viewers[0], authors[1])
+        await api.delete_post(viewers[0], created["id"])
+        await posts_in_turn(api, authors, 2)
         assert await differences(mesh, api, viewers, 20) == []
-        await warmed(mesh, api, stored, viewers)
+    await settled(mesh)
+    assert await differences(mesh, api, viewers, 20) == []
+    await warmed(mesh, api, stored, viewers)
+    assert await differences(mesh, api, viewers, 20) == []
 
 
 # --- somebody returns after a long time ---------------------------------------------------------------------------------
