@@ -32,6 +32,8 @@ NOT_NOW = {
     "CLUSTERDOWN": "its cluster is down",
     "TRYAGAIN": "is moving the keys",
     "MASTERDOWN": "has lost its primary",
+    "NOREPLICAS": "takes no writes, because too few replicas follow it",
+    "BUSY": "is busy with a script",
 }
 """Errors of a server that will do the same another time."""
 

@@ -137,6 +137,8 @@ async def test_a_script_is_one_round_trip_once_the_server_knows_it(
         "CLUSTERDOWN The cluster is down",
         "TRYAGAIN Multiple keys request during rehashing of slot",
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+        "NOREPLICAS Not enough good replicas to write.",
+        "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
         # As version 6 tells of an error within a script.
         "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -OOM command not allowed.",
     ],
