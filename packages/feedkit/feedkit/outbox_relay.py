@@ -43,13 +43,13 @@ WARN_EVERY_SECONDS = 10.0
 NOT_NOW = (Unavailable, Overloaded, DeadlineExceeded)
 _CONNECTION_FAILS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
-_READ = "SELECT id, topic, key, type, payload, headers FROM outbox WHERE shard = $1 ORDER BY id LIMIT $2"
+_READ = "SELECT id, topic, key, type, payload, headers FROM outbox_first($1, $2)"
 # A delete that a crash undoes is done again, after a repeated record: no reason to wait for the disk.
 _DELETE = """
 DELETE FROM outbox USING set_config('synchronous_commit', 'off', true) WHERE shard = $1 AND id = ANY($2::bigint[])
 """
 _WAITING = """
-SELECT shard FROM unnest($1::smallint[]) AS held (shard) WHERE EXISTS (SELECT FROM outbox WHERE outbox.shard = held.shard)
+SELECT shard FROM unnest($1::smallint[]) AS held (shard) WHERE EXISTS (SELECT FROM outbox_first(held.shard, 1))
 """
 
 
