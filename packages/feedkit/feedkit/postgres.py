@@ -55,7 +55,7 @@ class PostgresSettings(Settings):
     postgres_dsn: PostgresDsn = Field(description="The service's own database.")
     postgres_direct_dsn: PostgresDsn | None = Field(
         default=None,
-        description="The same database without a pooler between, for what needs a session: migrations now, LISTEN later. "
+        description="The same database without a pooler between, for what needs a session: migrations and LISTEN. "
         "The default is `FEED_POSTGRES_DSN`.",
     )
     postgres_pool_size: int = Field(default=10, gt=0, description="The most connections that the process holds.")
