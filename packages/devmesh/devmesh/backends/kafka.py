@@ -5,6 +5,11 @@ committed offsets, idempotent producers. It does not create topics on an adminis
 start), does not abort transactions, and keeps nothing: it forgets everything with its process, and the oldest records
 of a partition beyond 5 MiB. The mock chooses its own port, so a relay listens on the one we want.
 
+One that is started again knows no committed offsets either, so consumers begin with its first record, where
+``auto.offset.reset`` is ``earliest``. But consumers that lived on look first at the offsets that they had reached, and
+may pass over what was written before they looked, as they never would with a real broker. Whoever restarts the broker
+restarts its consumers too; one that is only frozen for a while (SIGSTOP) loses nothing.
+
 ``python -m devmesh.backends.kafka --port 59092 --topic NAME:PARTITIONS ...`` runs the broker.
 """
 
@@ -15,10 +20,11 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 from devmesh.backends import START_SECONDS, STOP_SECONDS, Backend
 from devmesh.child import Child
@@ -38,6 +44,7 @@ TOPICS: Mapping[str, int] = dict.fromkeys(
 )
 
 _CHUNK_BYTES = 1 << 16
+_KNOCK_SECONDS = 0.002
 
 
 class Kafka(Backend):
@@ -103,14 +110,33 @@ class MockCluster:
         self._cluster = library.rd_kafka_mock_cluster_new(self._client, 1)
         if not self._cluster:
             raise MeshError("librdkafka gives no mock cluster")
-        for name, partitions in topics.items():
-            if library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1) != 0:
-                raise MeshError(f"librdkafka refuses the topic {name} with {partitions} partitions")
-        # As a real broker's group.initial.rebalance.delay.ms: 3 s by default, for every first join of a group.
-        library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 0)
         bootstrap: bytes = library.rd_kafka_mock_cluster_bootstraps(self._cluster)
         self.port = int(bootstrap.rpartition(b":")[2])
-        library.rd_kafka_mock_broker_set_host_port(self._cluster, 1, b"127.0.0.1", advertised)
+        with _kept_awake(self.port):
+            for name, partitions in topics.items():
+                if library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1) != 0:
+                    raise MeshError(f"librdkafka refuses the topic {name} with {partitions} partitions")
+            # As a real broker's group.initial.rebalance.delay.ms: 3 s by default, for every first join of a group.
+            library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 0)
+            library.rd_kafka_mock_broker_set_host_port(self._cluster, 1, b"127.0.0.1", advertised)
+
+
+@contextmanager
+def _kept_awake(port: int) -> Generator[None]:
+    """The mock's thread at times sleeps a whole second over what it was asked to do; a connection wakes it."""
+    done = Event()
+
+    def knock() -> None:
+        while not done.wait(_KNOCK_SECONDS):
+            _listens(port)
+
+    knocking = Thread(target=knock)
+    knocking.start()
+    try:
+        yield
+    finally:
+        done.set()
+        knocking.join()
 
 
 def _librdkafka() -> ctypes.CDLL:

@@ -225,6 +225,30 @@ def test_a_record_comes_back_with_its_key_and_headers(kafka: Kafka, topic: str) 
         consumer.close()
 
 
+def test_consumers_of_a_broker_that_was_started_again_begin_with_its_first_record() -> None:
+    with Kafka(topics={"events": 1}) as broker:
+        settings = {"bootstrap.servers": broker.address, "log_level": 0}
+        group = {**settings, "group.id": "readers", "auto.offset.reset": "earliest"}
+
+        def written_and_read(*values: bytes) -> list[bytes | None]:
+            producer, consumer = Producer(settings), Consumer(group)
+            consumer.subscribe(["events"])
+            try:
+                for value in values:
+                    producer.produce("events", value)
+                assert producer.flush(10) == 0
+                messages = [consumer.poll(20) for _ in values]
+                consumer.commit(asynchronous=False)
+                return [None if message is None else message.value() for message in messages]
+            finally:
+                consumer.close()
+
+        assert written_and_read(b"1", b"2") == [b"1", b"2"]
+        broker.kill()
+        broker.start()
+        assert written_and_read(b"3", b"4", b"5") == [b"3", b"4", b"5"]
+
+
 # --- all ---------------------------------------------------------------------------------------------------------------
 
 
