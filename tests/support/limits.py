@@ -12,6 +12,6 @@ SETTINGS = {
     "FEED_TIMELINE_LENGTH": str(LENGTH),
     # Whoever has two followers to push to has a large fan-out, cut into chunks.
     "FEED_CHUNK_SIZE": "1",
-    "FEED_PULLED_STALENESS_SECONDS": "0.5",
+    "FEED_PULLED_STALENESS_SECONDS": "1",
     "FEED_TIMELINE_REBUILD_PAUSE_SECONDS": str(REBUILD_PAUSE_SECONDS),
 }
