@@ -1,9 +1,7 @@
 """Redis may lose anything at any time: no feed is short, empty or wrong for it, and soon it is as quick as before."""
 
 import asyncio
-import os
 import random
-import signal
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -13,6 +11,7 @@ from devmesh.mesh import Mesh
 from feed_api import FeedApi
 from feedkit import keys
 from limits import LENGTH, REBUILD_PAUSE_SECONDS, THRESHOLD
+from outages import dead, silent
 from settling import settled
 from stored_keys import StoredKeys
 from timelines import posts_in_turn, until_standing, users, warmed
@@ -90,33 +89,12 @@ async def test_walks_are_right_at_once_when_all_keys_are_flushed_and_feeds_are_w
     assert await differences(mesh, api, viewers, 7) == []
 
 
-@asynccontextmanager
-async def dead(mesh: Mesh) -> AsyncGenerator[None]:
-    """Redis is killed, and comes back empty."""
-    await asyncio.to_thread(mesh.kill, "redis")
-    try:
-        yield
-    finally:
-        await asyncio.to_thread(mesh.restart, "redis")
-
-
-@asynccontextmanager
-async def silent(mesh: Mesh) -> AsyncGenerator[None]:
-    """Redis takes connections and commands, and answers nothing; when it goes on, it has forgotten nothing."""
-    pid = mesh.addresses.pids["redis"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
 @pytest.mark.parametrize("away", [dead, silent])
 async def test_feeds_are_read_and_written_while_redis_is_away(
-    mesh: Mesh, api: FeedApi, stored: StoredKeys, away: Callable[[Mesh], AbstractAsyncContextManager[None]]
+    mesh: Mesh, api: FeedApi, stored: StoredKeys, away: Callable[[Mesh, str], AbstractAsyncContextManager[None]]
 ) -> None:
     authors, viewers = await community(mesh, api, stored)
-    async with away(mesh):
+    async with away(mesh, "redis"):
         assert await differences(mesh, api, viewers, 20) == []
         created = await api.create_post(viewers[0], "Without Redis")
         assert (await api.feed(viewers[0], limit="1"))["items"][0]["id"] == created["id"]

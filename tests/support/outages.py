@@ -1,6 +1,8 @@
 """Processes of a mesh that are down for a while. The mesh's own methods block, so they run beside the event loop."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -23,3 +25,24 @@ async def killed(mesh: Mesh, process: str) -> None:
     """SIGKILL a process, and start it again."""
     await asyncio.to_thread(mesh.kill, process)
     await asyncio.to_thread(mesh.restart, process)
+
+
+@asynccontextmanager
+async def dead(mesh: Mesh, process: str) -> AsyncGenerator[None]:
+    """A process is killed, and started again after the block."""
+    await asyncio.to_thread(mesh.kill, process)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(mesh.restart, process)
+
+
+@asynccontextmanager
+async def silent(mesh: Mesh, process: str) -> AsyncGenerator[None]:
+    """A process takes connections and answers nothing within the block; then it goes on, and has forgotten nothing."""
+    pid = mesh.addresses.pids[process]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
