@@ -6,6 +6,7 @@ import grpc.aio
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feed.outbox.v1 import outbox_pb2_grpc
 from feedkit import outbox, outbox_relay, postgres, redis
+from feedkit.invalidation import Invalidation
 from feedkit.outbox import OutboxServicer
 from feedkit.outbox_relay import RelaySettings
 from feedkit.server import Process, Role, main
@@ -30,7 +31,8 @@ MIGRATIONS = files("graph_service") / "migrations"
 
 async def run(process: Process, settings: GraphSettings) -> None:
     database = await process.enter(postgres.database(settings))
-    contexts = ContextStore(await process.enter(redis.connect(settings)))
+    invalidation = await process.enter(Invalidation(await process.enter(redis.connect(settings))))
+    contexts = ContextStore(invalidation)
     store = Store(database)
     servicer = Servicer(
         users=Users(store),

@@ -65,9 +65,9 @@ class CachedContexts(Protocol):
     """What timelines remember of whom their viewers follow."""
 
     async def forget(self, viewer_id: int) -> None:
-        """See that nothing from before now is remembered of a viewer, if that can be done in less than a second.
+        """See that nothing from before now is remembered of a viewer.
 
-        Where it cannot, whoever handles the event of the change does it.
+        It ends in less than a second. Where it cannot be done in that, it is done behind the change.
         """
         ...
 

@@ -8,6 +8,7 @@ from feed.outbox.v1 import outbox_pb2_grpc
 from feed.post.v1 import post_pb2, post_pb2_grpc
 from feedkit import outbox, outbox_relay, postgres, redis
 from feedkit.channel import connect
+from feedkit.invalidation import Invalidation
 from feedkit.outbox import OutboxServicer
 from feedkit.outbox_relay import RelaySettings
 from feedkit.server import Process, Role, main
@@ -39,7 +40,8 @@ async def run(process: Process, settings: PostSettings) -> None:
         key_lifetime=timedelta(hours=settings.idempotency_hours),
         key_wait_seconds=settings.idempotency_wait_seconds,
     )
-    caches = CacheStore(await process.enter(redis.connect(settings)), settings.own_length)
+    invalidation = await process.enter(Invalidation(await process.enter(redis.connect(settings))))
+    caches = CacheStore(invalidation, settings.own_length)
     terms = Terms(
         lease_ms=int(settings.id_lease_seconds * 1000),
         max_skew_ms=int(settings.id_clock_skew_seconds * 1000),

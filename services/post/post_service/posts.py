@@ -95,7 +95,7 @@ class Store(Protocol):
 class Caches(Protocol):
     """What timelines remember of posts.
 
-    Both steps end in less than a second. Where they cannot be done in that, whoever handles the post's event does them.
+    Both steps end in less than a second. Where they cannot be done in that, they are done behind the change.
     """
 
     async def add(self, author_id: int, post_id: int) -> None:

@@ -19,6 +19,7 @@ from devmesh.child import Child
 from devmesh.ports import free_ports
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feedkit import channel, postgres, redis
+from feedkit.invalidation import Invalidation
 from feedkit.postgres import Database
 from feedkit.redis import Redis
 from graph_service.config import GraphSettings
@@ -88,7 +89,7 @@ async def redis_client(dsn: str, valkey: Valkey) -> AsyncIterator[Redis]:
 
 @pytest.fixture
 def contexts(redis_client: Redis) -> ContextStore:
-    return ContextStore(redis_client)
+    return ContextStore(Invalidation(redis_client))
 
 
 @pytest.fixture

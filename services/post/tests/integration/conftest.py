@@ -17,6 +17,7 @@ from devmesh.processes import PROCESSES
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feed.post.v1 import post_pb2, post_pb2_grpc
 from feedkit import channel, postgres, redis
+from feedkit.invalidation import Invalidation
 from feedkit.postgres import Database
 from feedkit.redis import Redis
 from post_service.authors import Authors
@@ -117,7 +118,7 @@ def authors() -> Authors:
 
 @pytest.fixture
 def posts(store: PostStore, redis_client: Redis, ids: Ids, authors: Authors) -> Posts:
-    return Posts(store, CacheStore(redis_client, own_length=50), ids, authors)
+    return Posts(store, CacheStore(Invalidation(redis_client), own_length=50), ids, authors)
 
 
 @pytest.fixture(scope="module")
