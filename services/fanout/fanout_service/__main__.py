@@ -56,7 +56,7 @@ async def run(process: Process, settings: FanoutSettings) -> None:
     )
     await process.enter(consuming(consumers, process.stopping, settings.grace_seconds))
 
-    lag = LagClient(broker_configuration(settings), topics.SUBSCRIPTIONS)
+    lag = await process.enter(LagClient(broker_configuration(settings), topics.SUBSCRIPTIONS))
     settlement = Settlement([OutboxClient(to_post), OutboxClient(to_graph)], lag, recents)
     servicer = FanoutServicer(settlement, lag, WishTopic(producer), threshold=threshold)
     await process.serve(
@@ -77,7 +77,7 @@ def _consumers(
     recents: RecentsStore,
 ) -> list[Consumes]:
     """One for each topic, with the work that it has to do."""
-    threshold, length = settings.celebrity_threshold, settings.timeline_length
+    length = settings.timeline_length
     timelines = TimelineStore(store, length=length, life_days=settings.timeline_days)
     cached = CacheStore(store, own_length=settings.own_length)
     sizes = Sizes(settings.push_batch, settings.chunk_size, settings.fanout_authors_at_once)
@@ -85,9 +85,9 @@ def _consumers(
     rebuild = Rebuild(timelines, graph, post, length)
     reconcile = Reconcile(timelines, graph, post, length)
     pace = Pace(settings.reconciles_per_second)
-    post_events = PostEvents(cached, graph, recents, delivery, threshold=threshold)
-    follow_events = FollowEvents(cached, graph, WishTopic(producer), threshold=threshold)
-    repairs = Repairs(rebuild, reconcile, pace, settings.reconciles_at_once, threshold=threshold)
+    post_events = PostEvents(cached, graph, recents, delivery)
+    follow_events = FollowEvents(cached, graph, WishTopic(producer))
+    repairs = Repairs(rebuild, reconcile, pace, settings.reconciles_at_once)
 
     def consumer(work: Work, topic: Topic[Any]) -> Consumes:
         group = topics.SUBSCRIPTIONS[work].group

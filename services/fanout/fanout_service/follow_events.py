@@ -26,19 +26,15 @@ class Wishes(Protocol):
 class FollowEvents:
     """Handles follow events; see `post_events.PostEvents`."""
 
-    def __init__(self, contexts: Contexts, index: PulledAuthors, wishes: Wishes, *, threshold: int) -> None:
-        """With a threshold of 0 there are no timelines to mend."""
+    def __init__(self, contexts: Contexts, index: PulledAuthors, wishes: Wishes) -> None:
         self._contexts = contexts
         self._index = index
         self._wishes = wishes
-        self._threshold = threshold
 
     async def handle(self, events: Sequence[FollowEvent]) -> None:
         """Return when everything that follows from them cannot be lost any more. Raises the first error."""
         changes = dict.fromkeys(events)
         with_timeline = await self._contexts.contexts_changed({change.follower_id for change in changes})
-        if self._threshold == 0:
-            return
         changes = [change for change in changes if change.follower_id in with_timeline]
         if not changes:
             return

@@ -3,17 +3,19 @@
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from types import TracebackType
+from typing import Any, NamedTuple, Self, cast
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition, admin
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from feedkit.errors import Unavailable
 
 from fanout_service.settlement import Work
 
 SECONDS = 2.0
 """How long the broker may take for one answer."""
-_LATEST: object = cast("Any", admin).OffsetSpec.latest()
-_EARLIEST: object = cast("Any", admin).OffsetSpec.earliest()
+# As times, by Kafka's protocol.
+_END = -1
+_BEGINNING = -2
 
 
 class Subscription(NamedTuple):
@@ -33,14 +35,31 @@ class _Backlog(NamedTuple):
 
 
 class LagClient:
-    """Implements `settlement.Lag`. Every answer is the broker's of now, for all processes together."""
+    """Implements `settlement.Lag`. Every answer is the broker's of now, for all processes together.
+
+    It asks as a consumer of each group that subscribes to nothing, and so takes no part in the group. The library's
+    administrator could ask the same, but aborts the process where a broker goes away meanwhile (librdkafka's issue 4605).
+    """
 
     def __init__(self, configuration: Mapping[str, Any], subscriptions: Mapping[Work, Subscription]) -> None:
         """`configuration` is how librdkafka reaches the broker."""
         self._configuration = dict(configuration)
         self._subscriptions = subscriptions
-        # Typed as Any, because the types that it is published with leave out what its answers hold.
-        self._admin: Any = admin.AdminClient(dict(configuration))
+        self._askers = {
+            subscription.group: self._consumer(subscription.group) for subscription in subscriptions.values()
+        }
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give up the connections."""
+        await asyncio.gather(*(asyncio.to_thread(asker.close) for asker in self._askers.values()))
+
+    def _consumer(self, group: str) -> Consumer:
+        return Consumer({**self._configuration, "group.id": group, "enable.auto.commit": False})
 
     async def of(self, *work: Work) -> int:
         """See `settlement.Lag`. Raises Unavailable where the broker does not answer."""
@@ -66,39 +85,26 @@ class LagClient:
         return [backlog for subscription in subscriptions for backlog in self._backlogs_of(subscription)]
 
     def _backlogs_of(self, subscription: Subscription) -> list[_Backlog]:
+        asker = self._askers[subscription.group]
         # The ends first: what came before this question is handled where the answer says that nothing is left.
-        partitions = self._partitions(subscription.topic)
-        ends = self._offsets(partitions, _LATEST)
-        committed = self._committed(subscription.group, partitions)
-        beginnings = self._offsets(partitions, _EARLIEST)
+        ends = _offsets(asker, subscription.topic, _END)
+        beginnings = _offsets(asker, subscription.topic, _BEGINNING)
+        committed = asker.committed([TopicPartition(subscription.topic, partition) for partition in ends], SECONDS)
         backlogs: list[_Backlog] = []
-        for partition, end in ends.items():
+        for place in committed:
+            if place.error is not None:
+                raise KafkaException(place.error)
+            end = ends[place.partition]
             # Negative where nothing was ever committed; below the beginning where records have expired.
-            begin = max(committed.get(partition, 0), beginnings[partition])
-            backlogs.append(_Backlog(subscription.topic, partition, min(begin, end), end))
+            begin = max(place.offset, beginnings[place.partition])
+            backlogs.append(_Backlog(subscription.topic, place.partition, min(begin, end), end))
         return backlogs
-
-    def _partitions(self, topic: str) -> list[TopicPartition]:
-        known = self._admin.list_topics(topic, timeout=SECONDS).topics[topic]
-        if known.error is not None:
-            raise KafkaException(known.error)
-        return [TopicPartition(topic, partition) for partition in known.partitions]
-
-    def _offsets(self, partitions: Iterable[TopicPartition], which: object) -> dict[int, int]:
-        asked = self._admin.list_offsets(dict.fromkeys(partitions, which), request_timeout=SECONDS)
-        return {partition.partition: future.result().offset for partition, future in asked.items()}
-
-    def _committed(self, group: str, partitions: list[TopicPartition]) -> dict[int, int]:
-        asked = self._admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=SECONDS
-        )
-        return {partition.partition: partition.offset for partition in asked[group].result().topic_partitions}
 
     def _first_timestamps(self, backlogs: Iterable[_Backlog]) -> list[int]:
         """When the first record of each was written, in Unix milliseconds."""
         missing = {(backlog.topic, backlog.partition): backlog.begin for backlog in backlogs}
         # It reads what it is assigned, and neither joins the group nor commits.
-        reader = Consumer({**self._configuration, "group.id": "feed.fanout.status", "enable.auto.commit": False})
+        reader = self._consumer("feed.fanout.status")
         try:
             reader.assign([TopicPartition(*place, offset) for place, offset in missing.items()])
             written: list[int] = []
@@ -112,3 +118,16 @@ class LagClient:
             return written
         finally:
             reader.close()
+
+
+def _offsets(asker: Consumer, topic: str, time_or_end: int) -> dict[int, int]:
+    """The offset of every partition of a topic at a time, or at its beginning or end."""
+    known = asker.list_topics(topic, SECONDS).topics[topic]
+    if known.error is not None:
+        raise KafkaException(known.error)
+    asked = [TopicPartition(topic, partition, time_or_end) for partition in known.partitions]
+    answers: list[TopicPartition] = asker.offsets_for_times(asked, SECONDS)
+    for place in answers:
+        if place.error is not None:
+            raise KafkaException(place.error)
+    return {place.partition: place.offset for place in answers}

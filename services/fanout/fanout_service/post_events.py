@@ -34,21 +34,17 @@ class Recents(Protocol):
 class PostEvents:
     """Handles post events. Each outcome depends on the truth alone, not on the order or the number of events."""
 
-    def __init__(
-        self, cached: CachedPosts, index: PulledAuthors, recents: Recents, delivery: Delivery, *, threshold: int
-    ) -> None:
-        """With a threshold of 0 nobody is pushed to, and no index is needed."""
+    def __init__(self, cached: CachedPosts, index: PulledAuthors, recents: Recents, delivery: Delivery) -> None:
         self._cached = cached
         self._index = index
         self._recents = recents
         self._delivery = delivery
-        self._threshold = threshold
 
     async def handle(self, events: Sequence[PostEvent]) -> None:
         """Return when everything that follows from them cannot be lost any more. Raises the first error."""
         await self._cached.posts_changed(events)
         written = written_by_author(events)
-        if not written or self._threshold == 0:
+        if not written:
             return
         pulled = await self._index.pulled(written.keys())
         if pulled:

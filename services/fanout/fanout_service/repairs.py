@@ -21,23 +21,15 @@ class Repairs:
         reconcile: Callable[[int, int], Awaitable[None]],
         pace: Pace,
         at_once: int,
-        *,
-        threshold: int,
     ) -> None:
-        """`rebuild` is given a viewer, `reconcile` a viewer and an author.
-
-        With a threshold of 0 wishes are void: a timeline that nobody pushes to would promise what it does not hold.
-        """
+        """`rebuild` is given a viewer, `reconcile` a viewer and an author."""
         self._rebuild = rebuild
         self._reconcile = reconcile
         self._pace = pace
         self._at_once = at_once
-        self._threshold = threshold
 
     async def carry_out(self, wishes: Sequence[Wish]) -> None:
         """Fulfil wishes, none of which has been started. Raises the first error; then all may be given again."""
-        if self._threshold == 0:
-            return
         await all_of((self._mend(mine) for mine in without_repetition(wishes)), self._at_once)
 
     async def _mend(self, wishes: Iterable[Wish]) -> None:

@@ -17,7 +17,7 @@ class Feed:
         self.timelines = ModelTimelines(length=10)
         self.timelines.lists = {VIC: ModelTimeline(0, b"")}
         self.caches, self.topics = ModelCaches(self.timelines), ModelTopics()
-        self.events = FollowEvents(self.caches, self.truth, self.topics, threshold=threshold)
+        self.events = FollowEvents(self.caches, self.truth, self.topics)
 
 
 async def test_a_timeline_that_exists_is_to_be_mended() -> None:
@@ -41,7 +41,7 @@ async def test_pulled_authors_have_no_part_in_timelines() -> None:
     assert feed.caches.forgotten == {VIC}
 
 
-async def test_with_a_threshold_of_0_there_is_nothing_to_mend() -> None:
+async def test_with_a_threshold_of_0_everybody_is_pulled_and_there_is_nothing_to_mend() -> None:
     feed = Feed(threshold=0)
     await feed.events.handle([FollowEvent(VIC, ANN)])
     assert feed.caches.forgotten == {VIC}

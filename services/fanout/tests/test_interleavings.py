@@ -59,14 +59,13 @@ class Feed:
         topics.came = self._came
         edges = ModelEdges(self.truth)
         self.delivery = Delivery(self.truth, self.timelines, topics, Sizes(push_batch=1, chunk=1, authors_at_once=2))
-        self.posts = PostEvents(caches, self.truth, caches, self.delivery, threshold=threshold)
-        self.graph = FollowEvents(caches, self.truth, topics, threshold=threshold)
+        self.posts = PostEvents(caches, self.truth, caches, self.delivery)
+        self.graph = FollowEvents(caches, self.truth, topics)
         self.repairs = Repairs(
             Rebuild(self.timelines, self.truth, self.truth, LENGTH, turn),
             Reconcile(self.timelines, edges, self.truth, LENGTH, turn),
             Pace(1e9, lambda: 0.0, turn),
             at_once=2,
-            threshold=threshold,
         )
 
     def act(self, act: Act) -> None:

@@ -23,7 +23,7 @@ class Feed:
         self.caches, self.topics = ModelCaches(self.timelines), ModelTopics()
         sizes = Sizes(push_batch=push_batch, chunk=chunk, authors_at_once=3)
         self.delivery = Delivery(self.truth, self.timelines, self.topics, sizes)
-        self.events = PostEvents(self.caches, self.truth, self.caches, self.delivery, threshold=threshold)
+        self.events = PostEvents(self.caches, self.truth, self.caches, self.delivery)
 
 
 def written(post_id: int, author_id: int) -> PostEvent:
@@ -60,11 +60,11 @@ async def test_a_deleted_post_is_forgotten_and_neither_pushed_nor_announced() ->
     assert feed.caches.announced == []
 
 
-async def test_with_a_threshold_of_0_caches_are_kept_right_and_nothing_else_is_done() -> None:
+async def test_with_a_threshold_of_0_everybody_is_pulled_so_that_a_later_threshold_finds_all_posts() -> None:
     feed = Feed(threshold=0)
     await feed.events.handle([written(1, ANN)])
-    assert feed.caches.changed == [written(1, ANN)]
-    assert feed.truth.index == set()
+    assert feed.truth.index == {ANN}
+    assert feed.caches.announced == [{ANN: [1]}]
     assert feed.timelines.round_trips == []
 
 

@@ -87,7 +87,7 @@ async def test_a_viewers_wishes_follow_one_another_while_others_are_worked_on() 
     async def rebuild(viewer: int) -> None:
         await reconcile(viewer, 0)
 
-    repairs = Repairs(rebuild, reconcile, pace(), at_once=2, threshold=10)
+    repairs = Repairs(rebuild, reconcile, pace(), at_once=2)
     await repairs.carry_out([Wish(viewer, author) for author in (ANN, BOB) for viewer in (1, 2, 3, 4)])
     assert most_at_once == 2
 
@@ -103,14 +103,8 @@ async def test_a_wish_for_nobody_is_void_and_holds_up_nobody() -> None:
     async def reconcile(viewer: int, author: int) -> None:
         raise AssertionError
 
-    await Repairs(rebuild, reconcile, pace(), at_once=1, threshold=10).carry_out([Wish(VIC, 0), Wish(WIM, 0)])
+    await Repairs(rebuild, reconcile, pace(), at_once=1).carry_out([Wish(VIC, 0), Wish(WIM, 0)])
     assert mended == [WIM]
-
-
-async def test_with_a_threshold_of_0_no_timeline_is_made() -> None:
-    feed = Feed()
-    await Repairs(feed.rebuild, feed.reconcile, pace(), at_once=1, threshold=0).carry_out([Wish(VIC, 0)])
-    assert feed.timelines.lists == {}
 
 
 async def test_beginnings_are_spread_evenly_and_rest_does_not_add_up() -> None:

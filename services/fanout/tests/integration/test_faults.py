@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import grpc
 import pytest
@@ -338,3 +338,35 @@ async def test_a_stop_is_orderly_while_a_backend_hangs(world: World, mesh: Mesh,
         assert await asyncio.to_thread(mesh.terminate, "fanout") == 0
     await asyncio.to_thread(mesh.restart, "fanout")
     await world.settle()
+
+
+async def test_it_survives_a_broker_that_dies_while_it_is_asked_how_far_it_is(world: World, mesh: Mesh) -> None:
+    process = mesh.addresses.pids["fanout"]
+    dead = asyncio.Event()
+
+    async def ask() -> None:
+        while not dead.is_set():
+            with suppress(Unavailable):
+                await world.progress()
+
+    asking = asyncio.create_task(ask())
+    for _ in range(3):
+        await asyncio.sleep(0.3)
+        await asyncio.to_thread(mesh.kill, "kafka")
+        await asyncio.sleep(0.3)
+        await asyncio.to_thread(mesh.restart, "kafka")
+    dead.set()
+    await asking
+
+    async def answers() -> bool:
+        try:
+            await world.progress()
+        except Unavailable:
+            return False
+        return True
+
+    await eventually(answers, "an answer")
+    assert mesh.addresses.pids["fanout"] == process
+    # The broker has forgotten everything, which a process that remembers its offsets does not expect of a broker.
+    await asyncio.to_thread(mesh.kill, "fanout")
+    await asyncio.to_thread(mesh.restart, "fanout")
