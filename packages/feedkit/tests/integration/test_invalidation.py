@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -32,7 +32,7 @@ async def client(server: Valkey) -> AsyncIterator[Redis]:
 
 
 @contextmanager
-def frozen(server: Valkey) -> Iterator[None]:
+def frozen(server: Valkey) -> Generator[None]:
     """While this lasts the server takes what it is sent and says nothing."""
     assert server.child
     os.kill(server.child.pid, signal.SIGSTOP)
