@@ -71,6 +71,7 @@ class Mesh:
     ) -> None:
         self._processes = {process.name: process for process in processes}
         self._settings = dict(settings or {})
+        self._own_settings: dict[str, dict[str, str]] = {}
         self._data = data
         self._ports = ports or Ports.free(processes=self._processes.values())
         self._logs = directory.resolve() / "logs"
@@ -178,10 +179,11 @@ class Mesh:
             raise MeshError(f"{process} did not end within {STOP_SECONDS:g} s of SIGTERM and was killed")
         return exit_code
 
-    def restart(self, process: str) -> None:
+    def restart(self, process: str, settings: Mapping[str, str] | None = None) -> None:
         """Start a process that is down at its old address, and wait until it is ready.
 
-        PostgreSQL finds its data again; Redis and Kafka start empty.
+        ``settings`` are its own from now on, over those of the mesh; backends have none. PostgreSQL finds its data
+        again; Redis and Kafka start empty.
         """
         with self._lock:
             if process in self.addresses.pids:
@@ -190,6 +192,7 @@ class Mesh:
                 backend.launch(self._cancelled)
                 backend.wait_ready(START_SECONDS, self._cancelled)
             else:
+                self._own_settings.setdefault(process, {}).update(settings or {})
                 self._spawn(process)
         self.wait_ready(process)
 
@@ -303,6 +306,7 @@ class Mesh:
             "FEED_KAFKA_BROKERS": addresses.kafka,
             **own,
             **self._settings,
+            **self._own_settings.get(process.name, {}),
         }
 
     def _targets(self, grpc: Mapping[str, str]) -> dict[str, str]:

@@ -105,6 +105,17 @@ def test_each_process_is_given_the_addresses_of_its_neighbours(tmp_path: Path, m
     assert not {"FEED_TIMELINE_LENGTH", "PGOPTIONS"} & set(said), "what the caller's shell holds by chance is not"
 
 
+def test_a_process_may_be_given_settings_of_its_own_that_last(tmp_path: Path) -> None:
+    with toy_mesh(tmp_path, processes=ALL, settings={"FEED_TIMELINE_LENGTH": "800"}) as mesh:
+        for settings in ({"FEED_TIMELINE_LENGTH": "100"}, None):
+            mesh.kill("graph")
+            mesh.restart("graph", settings)
+            assert [line for line in mesh.log("graph").splitlines() if "TIMELINE_LENGTH" in line][-1].endswith("=100")
+        mesh.kill("post")
+        mesh.restart("post")
+        assert not [line for line in mesh.log("post").splitlines() if line == "FEED_TIMELINE_LENGTH=100"]
+
+
 def test_databases_are_migrated_before_their_service_starts(mesh: Mesh) -> None:
     assert mesh.log("post").startswith(f"migrated {mesh.addresses.postgres['post']}\n")
 
