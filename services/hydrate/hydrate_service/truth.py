@@ -9,6 +9,7 @@ miss the cache is a few reads, however many requests it is, and nobody waits for
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextvars import Context
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
@@ -111,8 +112,8 @@ class SharedReads(Generic[Value]):
             return
         finally:
             read.ended.set()
-        # Behind the answer, which does not need it.
-        await self._fill(tokens, read.found)
+        # Behind the answer, which does not need it, and so outside the trace and the deadline of whoever asked first.
+        await asyncio.create_task(self._fill(tokens, read.found), context=Context())
 
     async def _lease(self, read: _Read[Value]) -> Mapping[int, bytes]:
         # One at a time: what is wanted meanwhile gathers.
