@@ -2,7 +2,9 @@
 
 Redis may not answer just then. A change is not failed for that, nor kept waiting for long: its keys are deleted as soon
 as Redis answers again, behind the change and as often as it takes. Readers do not reach a Redis that is away either, and
-read the truth meanwhile. The event of the change, whose handler deletes the keys once more, is for processes that die.
+read the truth meanwhile. That it is away is found out after the change, and not believed from before: readers may have
+noticed already that it is back, and filled in what was true before the change. The event of the change, whose handler
+deletes the keys once more, is for processes that die.
 """
 
 import asyncio
@@ -56,7 +58,7 @@ class Invalidation:
         try:
             # As a deadline, so that the client takes notice of the silence; a cancelled call would tell it nothing.
             with deadline.within(ATTEMPT_SECONDS):
-                await self._redis.run(*commands)
+                await self._redis.insist(*commands)
         except _NOT_NOW as error:
             logger.info("caches were not told of a change: %s", error)
             return False

@@ -93,24 +93,35 @@ class Redis:
         Raises Unavailable where Redis does not answer in time, or cannot do this now, such as write when it is full;
         DeadlineExceeded where the request's deadline has passed; ResponseError where a command is wrong.
         """
-        replies = await self._round_trip(commands)
+        return await self._run(commands, insists=False)
+
+    async def insist(self, *commands: Command) -> list[Any]:
+        """Run commands as `run` does, but try to reach a server that has been away before that is believed any longer.
+
+        For what must not be missed by a server that is back already, as others may have noticed. While it is away each
+        costs an attempt to connect, many at the same time one.
+        """
+        return await self._run(commands, insists=True)
+
+    async def _run(self, commands: Sequence[Command], *, insists: bool) -> list[Any]:
+        replies = await self._round_trip(commands, insists=insists)
         forgotten = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
         if forgotten:
             loads: list[Command] = [("SCRIPT", "LOAD", source) for source in Script.sources.values()]
-            answers = await self._round_trip([*loads, *(commands[place] for place in forgotten)])
+            answers = await self._round_trip([*loads, *(commands[place] for place in forgotten)], insists=insists)
             for place, reply in zip(forgotten, answers[len(loads) :], strict=True):
                 if isinstance(reply, NoScriptError):
                     raise reply
                 replies[place] = reply
         return replies
 
-    async def _round_trip(self, commands: Sequence[Command]) -> list[Any]:
+    async def _round_trip(self, commands: Sequence[Command], *, insists: bool) -> list[Any]:
         if not commands:
             return []
         seconds = deadline.timeout_for_call(self._timeout)
         with telemetry.client_span("redis", _attributes(commands)):
             try:
-                replies = await self._connection.call(commands, seconds)
+                replies = await self._connection.call(commands, seconds, insists=insists)
             except RedisTimeoutError as error:
                 raise Unavailable.of_dependency("redis", "does not answer") from error
             except RedisError as error:

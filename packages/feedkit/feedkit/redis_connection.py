@@ -10,6 +10,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias, cast
 
 import hiredis
@@ -36,13 +37,16 @@ GRACE_SECONDS = 0.01
 class _Call:
     """Commands of one caller, which are written together, and the answers that have come."""
 
-    __slots__ = ("answer", "count", "packed", "repeated", "replies", "sent_at")
+    __slots__ = ("answer", "asked_at", "count", "insists", "packed", "repeated", "replies", "sent_at")
 
-    def __init__(self, commands: Sequence[Command]) -> None:
+    def __init__(self, commands: Sequence[Command], *, insists: bool) -> None:
+        loop = asyncio.get_running_loop()
         self.packed = b"".join(map(_pack, commands))
         self.count = len(commands)
+        self.insists = insists
         self.replies: list[Any] = []
-        self.answer: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[list[Any]] = loop.create_future()
+        self.asked_at = loop.time()
         self.sent_at = 0.0
         self.repeated = False
 
@@ -56,7 +60,8 @@ class SharedConnection:
 
     It is made at once, and callers wait for that. When it breaks, or is silent for `timeout_seconds` while an answer is
     due, all that wait fail. After one that broke having answered before, the next one is made at once, and new callers
-    wait for it. Otherwise the server is away: calls fail immediately, until an attempt in the background succeeds.
+    wait for it. Otherwise the server is away: calls fail immediately, until an attempt in the background succeeds. A call
+    that insists has one made at once, and fails only with an attempt that began after it was asked.
 
     Nothing is sent twice, but for what was written to an idle connection that the server then closed without a word, as
     it does where it was restarted, or limits how long clients may idle: that is sent once more on the next connection.
@@ -71,20 +76,24 @@ class SharedConnection:
         self._unsent: deque[_Call] = deque()
         self._sent: deque[_Call] = deque()
         self._wake = asyncio.Event()
+        self._urged = asyncio.Event()
+        """Whether somebody insists on an attempt to reconnect."""
         self._away: RedisError | None = None
         self._heard_at = 0.0
         self._was_idle = False
         """Whether nothing has been heard since something was written to the idle connection."""
         self._silence: asyncio.Future[RedisError] | None = None
 
-    async def call(self, commands: Sequence[Command], seconds: float) -> list[Any]:
+    async def call(self, commands: Sequence[Command], seconds: float, *, insists: bool = False) -> list[Any]:
         """The replies to some commands, errors of single commands among them.
 
         Raises RedisTimeoutError where they do not come within so many seconds, RedisError where the server is away.
         """
         if self._away is not None:
-            raise RedisConnectionError("the server is away") from self._away
-        call = _Call(commands)
+            if not insists:
+                raise RedisConnectionError("the server is away") from self._away
+            self._urged.set()
+        call = _Call(commands, insists=insists)
         self._unsent.append(call)
         self._wake.set()
         timer = asyncio.get_running_loop().call_later(seconds, self._is_late, call)
@@ -115,6 +124,8 @@ class SharedConnection:
         pause = 0.0
         try:
             while True:
+                began = asyncio.get_running_loop().time()
+                self._urged.clear()
                 error = await self._live(self._make())
                 if self._heard_at and not isinstance(error, RedisTimeoutError):
                     pause = 0.0
@@ -123,8 +134,10 @@ class SharedConnection:
                     pause = min(max(2 * pause, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
                     if self._away is None:
                         logger.warning("Redis is away: %s", error)
-                    self._fail_all(error)
-                await asyncio.sleep(pause)
+                    self._fail_all(error, but_who_insists_since=began)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._urged.wait()
         finally:
             self._fail_all(RedisConnectionError("the client is closed"))
 
@@ -210,9 +223,13 @@ class SharedConnection:
         self._sent.clear()
         self._unsent.extendleft(reversed(again))
 
-    def _fail_all(self, error: RedisError) -> None:
+    def _fail_all(self, error: RedisError, *, but_who_insists_since: float = math.inf) -> None:
         self._away = error
+        insistent = [call for call in self._unsent if call.insists and call.asked_at >= but_who_insists_since]
         for call in (*self._sent, *self._unsent):
-            call.fail(error)
+            if call not in insistent:
+                call.fail(error)
         self._sent.clear()
-        self._unsent.clear()
+        self._unsent = deque(call for call in insistent if not call.answer.done())
+        if self._unsent:
+            self._urged.set()

@@ -279,6 +279,20 @@ async def test_a_restart_is_noticed_and_got_over() -> None:
             assert await client.run(ADD_ONE("counted")) == [1]
 
 
+async def test_who_insists_reaches_a_server_that_is_back_before_others_know() -> None:
+    with Valkey() as server:
+        async with client_of(server.url) as client:
+            await client.ping()
+            await asyncio.to_thread(server.kill)
+            for _ in range(20):
+                with pytest.raises(Unavailable):
+                    await client.insist(("PING",))
+                await fails_within(client, 0.2)
+            # By now the attempts in the background are half a second apart.
+            await asyncio.to_thread(server.start)
+            assert await client.insist(("ECHO", "back")) == [b"back"]
+
+
 async def test_absence_and_return_are_one_line_each_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with Valkey() as server:
