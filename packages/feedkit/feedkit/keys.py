@@ -45,6 +45,11 @@ RECENTS_CHANGED = "recents-changed:v1"
 PULLED_UNSEEN = "pulled-unseen:v1"
 """A key that exists while some `timeline` may not know of the latest post that was not pushed; its life tells how long."""
 
+
+class Undecodable(ValueError):
+    """A value that was not written by us: its key is as good as absent."""
+
+
 _VALUE = b"V"
 _LEASE = b"L"
 _ID = struct.Struct(">q")
@@ -106,9 +111,12 @@ def encode_context(followee_ids: Sequence[int]) -> bytes:
 
 
 def decode_context(packed: bytes) -> tuple[int, ...]:
-    """The followee ids in a payload of `ctx`, ascending."""
-    (count,) = _COUNT.unpack_from(packed)
-    return struct.unpack_from(f">{count}q", packed, _COUNT.size)
+    """The followee ids in a payload of `ctx`, ascending. Raises Undecodable."""
+    try:
+        (count,) = _COUNT.unpack_from(packed)
+        return struct.unpack_from(f">{count}q", packed, _COUNT.size)
+    except struct.error as error:
+        raise Undecodable(str(error)) from error
 
 
 class PostList(NamedTuple):
@@ -126,7 +134,9 @@ def encode_post_list(post_ids: Sequence[int], horizon: int) -> bytes:
 
 
 def decode_post_list(packed: bytes) -> PostList:
-    """The list in a payload of `own` or `recents`."""
+    """The list in a payload of `own` or `recents`. Raises Undecodable."""
+    if not packed or len(packed) % _ID.size:
+        raise Undecodable(f"{len(packed)} bytes are no list of posts")
     horizon, *post_ids = struct.unpack(f">{len(packed) // _ID.size}q", packed)
     return PostList(tuple(post_ids), horizon)
 
@@ -199,8 +209,8 @@ class Tail(NamedTuple):
 
 
 def decode_timeline(raw: bytes) -> Tail | None:
-    """What was read of a home timeline by GET or GETRANGE; None where there is none."""
-    if len(raw) < TRAILER_BYTES:
+    """What was read of a home timeline by GETRANGE; None where there is none, or something else."""
+    if len(raw) < TRAILER_BYTES or (len(raw) - TRAILER_BYTES) % ENTRY_BYTES:
         return None
     entries, trailer = raw[:-TRAILER_BYTES], raw[-TRAILER_BYTES:]
     return Tail(entries, Trailer(*_TRAILER.unpack(trailer)))

@@ -34,6 +34,7 @@ NOT_NOW = {
     "MASTERDOWN": "has lost its primary",
     "NOREPLICAS": "takes no writes, because too few replicas follow it",
     "BUSY": "is busy with a script",
+    "NOPERM": "does not permit this",
 }
 """Errors of a server that will do the same another time."""
 
@@ -87,7 +88,7 @@ class Redis:
         """Run commands in one round trip, and return their answers in order. Each is atomic alone, not all together.
 
         An answer is as the server gives it: bytes, an int, None, or a list of them.
-        They run in order too, but for scripts that the server has forgotten: those follow in a round trip of their own.
+        They run in order too; all of them once more where the server has forgotten a script.
         A run that is cancelled, or fails, may have been executed or may yet be.
 
         Raises Unavailable where Redis does not answer in time, or cannot do this now, such as write when it is full;
@@ -105,14 +106,13 @@ class Redis:
 
     async def _run(self, commands: Sequence[Command], *, insists: bool) -> list[Any]:
         replies = await self._round_trip(commands, insists=insists)
-        forgotten = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-        if forgotten:
+        if any(isinstance(reply, NoScriptError) for reply in replies):
+            # All of them once more, because they are to run in order, and bear it (see SharedConnection).
             loads: list[Command] = [("SCRIPT", "LOAD", source) for source in Script.sources.values()]
-            answers = await self._round_trip([*loads, *(commands[place] for place in forgotten)], insists=insists)
-            for place, reply in zip(forgotten, answers[len(loads) :], strict=True):
+            replies = (await self._round_trip([*loads, *commands], insists=insists))[len(loads) :]
+            for reply in replies:
                 if isinstance(reply, NoScriptError):
                     raise reply
-                replies[place] = reply
         return replies
 
     async def _round_trip(self, commands: Sequence[Command], *, insists: bool) -> list[Any]:
@@ -154,12 +154,21 @@ class Redis:
 
     async def _listen_always(self, channel: str, heard: Callable[[bytes], None], gap: Callable[[], None]) -> None:
         client = cast("Any", redis.Redis(connection_pool=self._pool))
+        failing = False
+
+        def subscribed() -> None:
+            nonlocal failing
+            failing = False
+            gap()
+
         while True:
             try:
                 async with client.pubsub() as subscription:
-                    await self._listen(subscription, channel, heard, gap)
+                    await self._listen(subscription, channel, heard, subscribed)
             except (RedisError, TimeoutError) as error:
-                logger.info("not subscribed to %s: %s", channel, error)
+                # Said once, not at every attempt.
+                logger.log(logging.DEBUG if failing else logging.INFO, "not subscribed to %s: %s", channel, error)
+                failing = True
             except Exception:
                 logger.exception("listening to %s failed", channel)
             await asyncio.sleep(RESUBSCRIBE_SECONDS)
@@ -193,6 +202,8 @@ async def connect(settings: RedisSettings) -> AsyncGenerator[Redis]:
     pool = cast("Any", redis.ConnectionPool).from_url(
         str(settings.redis_url),
         protocol=2,
+        # Without a name to tell, and a password, a connection can be written to before the server has said anything.
+        driver_info=None,
         socket_connect_timeout=settings.redis_timeout_seconds,
         socket_timeout=None,
         retry=Retry(NoBackoff(), 0),

@@ -60,8 +60,9 @@ class SharedConnection:
 
     It is made at once, and callers wait for that. When it breaks, or is silent for `timeout_seconds` while an answer is
     due, all that wait fail. After one that broke having answered before, the next one is made at once, and new callers
-    wait for it. Otherwise the server is away: calls fail immediately, until an attempt in the background succeeds. A call
-    that insists has one made at once, and fails only with an attempt that began after it was asked.
+    wait for it. Otherwise the server is away: calls fail immediately, until one has answered in the background. A call
+    that insists has an attempt made at once, and fails only with one that began after it was asked. It is written as soon
+    as there is a socket: a server that is silent now will find it there, before whatever it is asked later.
 
     Nothing is sent twice, but for what was written to an idle connection that the server then closed without a word, as
     it does where it was restarted, or limits how long clients may idle: that is sent once more on the next connection.
@@ -147,9 +148,7 @@ class SharedConnection:
         try:
             async with asyncio.timeout(self._timeout):
                 await connection.connect()
-            if self._away is not None:
-                logger.info("Redis is back")
-                self._away = None
+            self._greet()
             return await self._exchange(connection)
         except TimeoutError:
             return RedisTimeoutError("connecting took too long")
@@ -160,6 +159,14 @@ class SharedConnection:
             return RedisConnectionError(str(error))
         finally:
             await connection.disconnect(nowait=True)
+
+    def _greet(self) -> None:
+        """Ask for a sign of life, without which a server that has been away stays so for all who do not insist."""
+        ping = _Call([("PING",)], insists=True)
+        # Nobody waits for it, nor misses its error.
+        ping.answer.add_done_callback(lambda answer: answer.exception())
+        self._unsent.appendleft(ping)
+        asyncio.get_running_loop().call_later(self._timeout, self._is_late, ping)
 
     async def _exchange(self, connection: AbstractConnection) -> RedisError:
         """Write and read until one of them fails, or the server is silent for too long; gives which."""
@@ -204,6 +211,9 @@ class SharedConnection:
                 reply = error
             self._heard_at = loop.time()
             self._was_idle = False
+            if self._away is not None:
+                logger.info("Redis is back")
+                self._away = None
             if not sent:
                 raise RedisConnectionError("an answer to no question")
             call = sent[0]

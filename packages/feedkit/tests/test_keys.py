@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from feedkit import keys
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,3 +73,20 @@ def test_an_absent_timeline_is_none_and_one_without_entries_is_not() -> None:
     tail = keys.decode_timeline(timeline_of([]))
     assert tail is not None
     assert (tail.length, tail.columns(0, 0), tail.place(5)) == (0, ((), ()), 0)
+
+
+@pytest.mark.parametrize("packed", [b"", b"\0", b"\0\0\0\5", b"\xff\xff\xff\xff12345678"])
+def test_what_is_no_context_is_undecodable(packed: bytes) -> None:
+    with pytest.raises(keys.Undecodable):
+        keys.decode_context(packed)
+
+
+@pytest.mark.parametrize("packed", [b"", b"\0", bytes(12)])
+def test_what_is_no_list_of_posts_is_undecodable(packed: bytes) -> None:
+    with pytest.raises(keys.Undecodable):
+        keys.decode_post_list(packed)
+
+
+@pytest.mark.parametrize("raw", [b"short", bytes(keys.TRAILER_BYTES + 1)])
+def test_what_is_no_timeline_is_as_good_as_none(raw: bytes) -> None:
+    assert keys.decode_timeline(raw) is None

@@ -1,13 +1,17 @@
 """Home timelines in Redis; `feedkit.keys` tells their layout."""
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 
 from feedkit import key_scripts, keys
 from feedkit.cursor import first_id_at
 from feedkit.redis import Redis
+from redis.exceptions import ResponseError
 
 from fanout_service.timelines import Entry, State
+
+logger = logging.getLogger(__name__)
 
 CLOCKS_APART_MS = 60_000
 """More than the clocks of those who make ids are ahead of ours. A horizon in the future promises nothing yet, and makes
@@ -32,7 +36,12 @@ class TimelineStore:
 
     async def state(self, viewer_id: int) -> State | None:
         """See `timelines.Timelines`."""
-        [raw] = await self._redis.run(key_scripts.read_timeline(viewer_id, 0))
+        try:
+            [raw] = await self._redis.run(key_scripts.read_timeline(viewer_id, 0))
+        except ResponseError:
+            logger.exception("a timeline in Redis was not written by us", extra={"viewer_id": viewer_id})
+            await self._redis.run(key_scripts.delete_timeline(viewer_id))
+            return None
         tail = keys.decode_timeline(raw)
         return None if tail is None else State(tail.trailer.horizon, tail.trailer.epoch)
 

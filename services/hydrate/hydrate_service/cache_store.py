@@ -1,13 +1,20 @@
 """The cache of posts and of names, in Redis: `post` and `user` in `feedkit.keys`, which hydrate alone fills in."""
 
+import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from feed.graph.v1 import graph_pb2
 from feed.post.v1 import post_pb2
 from feedkit import key_scripts, keys
 from feedkit.cursor import created_at_ms
 from feedkit.redis import Redis
+from google.protobuf.message import DecodeError
+
+logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 SETTLED_MS = 60_000
 """How old an id must be for its absence to be remembered. Ids can be guessed before they are given to a post, so a younger
@@ -27,16 +34,8 @@ class CacheStore:
         wanted = [*map(keys.post, post_ids), *map(keys.user, author_ids)]
         (values,) = await self._redis.run(key_scripts.get_many(wanted))
         payloads = list(map(keys.payload, values))
-        posts = {
-            post_id: post_pb2.Post.FromString(payload) if payload else None
-            for post_id, payload in zip(post_ids, payloads, strict=False)
-            if payload is not None
-        }
-        names: dict[int, str | None] = {
-            author_id: graph_pb2.User.FromString(payload).name
-            for author_id, payload in zip(author_ids, payloads[len(post_ids) :], strict=True)
-            if payload is not None
-        }
+        posts = _decoded(zip(post_ids, payloads, strict=False), _post)
+        names = _decoded(zip(author_ids, payloads[len(post_ids) :], strict=True), _name)
         return posts, names
 
 
@@ -89,6 +88,28 @@ async def _take(redis: Redis, wanted: Mapping[int, str]) -> Mapping[int, bytes]:
     tokens = {some_id: key_scripts.new_token() for some_id in wanted}
     answers = await redis.run(*(key_scripts.take_lease(key, tokens[some_id]) for some_id, key in wanted.items()))
     return {some_id: tokens[some_id] for some_id, taken in zip(wanted, answers, strict=True) if taken}
+
+
+def _decoded(
+    payloads: Iterable[tuple[int, bytes | None]], decode: Callable[[bytes], Value | None]
+) -> dict[int, Value | None]:
+    """What is known, by id. A value that was not written by us tells nothing."""
+    known: dict[int, Value | None] = {}
+    for some_id, payload in payloads:
+        if payload is not None:
+            try:
+                known[some_id] = decode(payload)
+            except DecodeError as error:
+                logger.warning("a value in Redis was not written by us: %s", error, extra={"id": some_id})
+    return known
+
+
+def _post(payload: bytes) -> post_pb2.Post | None:
+    return post_pb2.Post.FromString(payload) if payload else None
+
+
+def _name(payload: bytes) -> str | None:
+    return graph_pb2.User.FromString(payload).name
 
 
 def _post_payload(post: post_pb2.Post | None) -> bytes:

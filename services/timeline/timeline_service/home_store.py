@@ -1,14 +1,22 @@
 """Home timelines, contexts and authors' lists in Redis. The layout of the keys is told in `feedkit.keys`."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
 
 from feedkit import key_scripts, keys
-from feedkit.redis import Redis
+from feedkit.errors import Unavailable
+from feedkit.redis import Command, Redis
+from redis.exceptions import ResponseError
 
 from timeline_service.author_posts import AuthorPosts
 from timeline_service.homes import Glance
 from timeline_service.materialised import Materialised
+
+logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 
 class HomeStore:
@@ -22,7 +30,7 @@ class HomeStore:
 
     async def glance(self, viewer_id: int, newest: int | None) -> Glance:
         """See `homes.HomeStore`."""
-        context, timeline, own = await self._redis.run(
+        context, timeline, own = await self._read(
             key_scripts.get(keys.context(viewer_id)),
             key_scripts.read_whole_timeline(viewer_id)
             if newest is None
@@ -33,13 +41,21 @@ class HomeStore:
 
     async def followees(self, viewer_id: int) -> Sequence[int] | None:
         """See `homes.HomeStore`."""
-        (context,) = await self._redis.run(key_scripts.get(keys.context(viewer_id)))
+        (context,) = await self._read(key_scripts.get(keys.context(viewer_id)))
         return _followees(context)
 
     async def whole_timeline(self, viewer_id: int) -> Materialised | None:
         """See `homes.HomeStore`."""
-        (timeline,) = await self._redis.run(key_scripts.read_whole_timeline(viewer_id))
+        (timeline,) = await self._read(key_scripts.read_whole_timeline(viewer_id))
         return _timeline(timeline, None)
+
+    async def _read(self, *commands: Command) -> list[Any]:
+        try:
+            return await self._redis.run(*commands)
+        except ResponseError as error:
+            # A key of another type, which is somebody's mistake, is not to cost the viewer the answer.
+            logger.exception("a key in Redis was not written by us")
+            raise Unavailable.of_dependency("redis", "holds what was not written by us") from error
 
     async def keep_timeline(self, viewer_id: int) -> None:
         """Let a timeline live on, if it is there."""
@@ -105,12 +121,21 @@ def announcements(
 
 def _followees(raw: bytes | None) -> Sequence[int] | None:
     payload = keys.payload(raw)
-    return None if payload is None else keys.decode_context(payload)
+    return None if payload is None else _decoded(keys.decode_context, payload)
 
 
 def _author_posts(raw: bytes | None) -> AuthorPosts | None:
     payload = keys.payload(raw)
-    return None if payload is None else AuthorPosts.of(*keys.decode_post_list(payload))
+    posts = None if payload is None else _decoded(keys.decode_post_list, payload)
+    return None if posts is None else AuthorPosts.of(*posts)
+
+
+def _decoded(decode: Callable[[bytes], Value], payload: bytes) -> Value | None:
+    try:
+        return decode(payload)
+    except keys.Undecodable as error:
+        logger.warning("a value in Redis was not written by us: %s", error)
+        return None
 
 
 def _timeline(raw: bytes, newest: int | None) -> Materialised | None:

@@ -2,9 +2,9 @@
 -- may have read the truth before this post was in it.
 -- KEYS[1] the list · ARGV[1] the post id · ARGV[2] the most posts that it may have
 -- Returns 1, or 0 where there is no list.
-local value = redis.call('GET', KEYS[1])
-if not value then return 0 end
-if string.sub(value, 1, 1) ~= 'V' then
+local value = read(KEYS[1])
+if value == '' then return 0 end
+if string.sub(value, 1, 1) ~= 'V' or #value < 1 + ID or #value % ID ~= 1 then
   redis.call('DEL', KEYS[1])
   return 0
 end

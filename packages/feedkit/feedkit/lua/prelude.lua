@@ -18,6 +18,26 @@ local function id_at(packed, place, width)
   return string.sub(packed, place * width + 1, place * width + ID)
 end
 
+-- What a key holds, '' where there is nothing. A value of another type was not written here, so it is deleted.
+local function read(key)
+  local value = redis.pcall('GET', key)
+  if type(value) == 'table' then
+    redis.call('DEL', key)
+    return ''
+  end
+  return value or ''
+end
+
+-- How long a home timeline is in bytes, 0 where there is none. What cannot be one is deleted: it may vanish at any time.
+local function timeline_length(key)
+  local length = redis.pcall('STRLEN', key)
+  if type(length) == 'table' or (length > 0 and (length < TRAILER or (length - TRAILER) % ENTRY ~= 0)) then
+    redis.call('DEL', key)
+    return 0
+  end
+  return length
+end
+
 -- The union of two runs of entries, each oldest first; what both have is in it once.
 local function union(ours, theirs)
   local parts, i, j, n, m = {}, 0, 0, #ours / ENTRY, #theirs / ENTRY

@@ -3,7 +3,7 @@
 -- KEYS[1] the timeline · ARGV[1] entries, oldest first · ARGV[2] the most entries that it may have
 -- Returns 1, or 0 where there is no timeline.
 local key, added, most = KEYS[1], ARGV[1], tonumber(ARGV[2])
-local length = redis.call('STRLEN', key)
+local length = timeline_length(key)
 if length == 0 then return 0 end
 local bytes = length - TRAILER
 local trailer = redis.call('GETRANGE', key, bytes, -1)

@@ -3,8 +3,9 @@
 -- ARGV[3] the author · ARGV[4] '1': followed, '0': not · ARGV[5] the id of the author's newest post that was left out, 0
 -- if none was · ARGV[6] the author's entries, oldest first · ARGV[7] the most entries that the timeline may have
 -- Returns 1, or 0 where the timeline is gone or its epoch another: then the reconcile has to start again.
+if timeline_length(KEYS[1]) == 0 then return 0 end
 local value = redis.call('GET', KEYS[1])
-if not value or string.sub(value, -ID) ~= ARGV[1] then return 0 end
+if string.sub(value, -ID) ~= ARGV[1] then return 0 end
 local bytes = #value - TRAILER
 local horizon, cut = string.sub(value, bytes + 1, bytes + 8), string.sub(value, bytes + 9, bytes + 16)
 local entries

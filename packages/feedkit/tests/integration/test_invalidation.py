@@ -92,6 +92,27 @@ async def test_a_silent_server_is_told_when_it_answers_again_and_delays_no_chang
         await until_gone(client, "other")
 
 
+async def test_a_silent_server_finds_the_change_before_whatever_it_is_asked_later(
+    client: Redis, server: Valkey
+) -> None:
+    async with (
+        redis.connect(RedisSettings.model_validate({"redis_url": server.url})) as reader,
+        Invalidation(client) as invalidation,
+    ):
+        # Connected, and quiet during the silence, of which it therefore knows nothing.
+        await reader.ping()
+        for _ in range(5):
+            await client.run(("SET", "stale", "Vold"))
+            with frozen(server):
+                # Known to be away when the change is made.
+                await invalidation.forget("other")
+                await invalidation.forget("stale")
+            await reader.ping()
+            await reader.ping()
+            assert await held(reader, "stale") is None
+            await until_gone(client, "stale")
+
+
 async def test_a_server_that_was_told_late_is_told_of_later_changes_too(client: Redis, server: Valkey) -> None:
     async with Invalidation(client) as invalidation:
         for _ in range(2):

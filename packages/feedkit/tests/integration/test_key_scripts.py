@@ -433,3 +433,44 @@ def test_any_additions_come_to_what_the_model_comes_to(
             model = set(newest_first[:most])
         assert add(run, post_id, most) == 1
         assert read_list(run) == (tuple(sorted(model, reverse=True)), horizon)
+
+
+# --- what was not written by us ---------------------------------------------------------------------------------------
+
+NO_TIMELINES: list[tuple[str | bytes | int, ...]] = [
+    ("SET", keys.timeline(VIEWER), b"short"),
+    ("SET", keys.timeline(VIEWER), bytes(keys.TRAILER_BYTES + 1)),
+    ("HSET", keys.timeline(VIEWER), "field", "value"),
+]
+
+
+@pytest.mark.parametrize("garbage", NO_TIMELINES)
+@pytest.mark.parametrize(
+    "step",
+    [
+        key_scripts.push(VIEWER, entries_of(5), 3),
+        key_scripts.rebuild(VIEWER, EPOCH, 0, entries_of(5), 3),
+        key_scripts.remove_author(VIEWER, EPOCH, 1, 3),
+    ],
+    ids=["push", "rebuild", "reconcile"],
+)
+def test_what_cannot_be_a_timeline_is_deleted(run: Run, garbage: Any, step: Any) -> None:
+    run(("DEL", keys.timeline(VIEWER)), garbage)
+    assert run(step) == [0]
+    assert run(("EXISTS", keys.timeline(VIEWER))) == [0]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [("SET", KEY, b"V"), ("SET", KEY, b"V12345"), ("SET", KEY, b"V" + bytes(12)), ("LPUSH", KEY, "value")],
+)
+def test_what_cannot_be_a_list_is_deleted(run: Run, garbage: Any) -> None:
+    run(("DEL", KEY), garbage)
+    assert add(run, 5) == 0
+    assert run(("EXISTS", KEY)) == [0]
+
+
+def test_a_fill_leaves_nothing_of_another_type(run: Run) -> None:
+    run(("DEL", KEY), ("LPUSH", KEY, "value"))
+    assert run(key_scripts.fill(KEY, key_scripts.new_token(), b"payload", LIFE_MS)) == [0]
+    assert run(("EXISTS", KEY)) == [0]

@@ -120,6 +120,15 @@ async def test_what_was_read_is_filled_in_for_everybody(cache: redis.Redis, trut
         assert 0 < await life_ms(cache, key) <= LIFE_SECONDS * 1000
 
 
+async def test_values_that_were_not_written_by_us_cost_no_answer(cache: redis.Redis, truth: Truth) -> None:
+    post = truth.written()
+    await cache.run(("DEL", keys.user(7)), ("SET", keys.post(post.id), b"V\xff"), ("HSET", keys.user(7), "name", "Ann"))
+    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann")}
+    await cache.run(("DEL", keys.user(7)), ("SET", keys.user(7), b"V\xff"))
+    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann")}
+    await cache.run(("DEL", keys.user(7)))
+
+
 async def test_that_there_is_no_post_is_remembered(cache: redis.Redis, truth: Truth) -> None:
     absent = next(_ids)
     assert await hydrated(cache, truth, absent) == {absent: Withheld.NOT_FOUND}

@@ -299,6 +299,24 @@ async def test_an_announced_post_of_a_pulled_author_shows_on_the_next_read(timel
 # --- leases ----------------------------------------------------------------------------------------------------------
 
 
+GARBAGE: list[tuple[str | bytes | int, ...]] = [
+    ("SET", keys.context(VIEWER), b"Vjunk"),
+    ("HSET", keys.context(VIEWER), "field", "value"),
+    ("SET", keys.own(VIEWER), b"V"),
+    ("SET", keys.timeline(VIEWER), bytes(keys.TRAILER_BYTES + 3)),
+    ("LPUSH", keys.timeline(VIEWER), "value"),
+    ("SET", keys.recents(STAR), b"Vjunk"),
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=lambda garbage: f"{garbage[0]} {garbage[1]}")
+async def test_values_that_were_not_written_by_us_cost_no_answer(timeline: Timeline, garbage: Any) -> None:
+    await timeline.warm()
+    await timeline.direct.run(("DEL", garbage[1]), garbage)
+    await timeline.direct.run(("PUBLISH", keys.RECENTS_CHANGED, keys.encode_id(STAR)))
+    assert await timeline.walk(3) == timeline.truth.timeline_of(VIEWER)
+
+
 async def test_what_somebody_else_is_filling_in_is_left_to_them(timeline: Timeline) -> None:
     await timeline.materialise()
     filled = (keys.context(VIEWER), keys.own(VIEWER), keys.recents(STAR))
