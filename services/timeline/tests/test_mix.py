@@ -189,8 +189,8 @@ async def test_posts_of_strangers_are_not_shown() -> None:
 
 
 async def test_when_rounds_run_out_the_page_is_short_and_says_where_to_go_on() -> None:
-    mix = mix_of(Listed(posts(*range(1, 21))), hydration=Hydration(range(2, 21)), rounds=2)
-    assert await mix.page(VIEWER, TOP, 3) == Page([], 12)
+    mix = mix_of(Listed(posts(*range(1, 61))), hydration=Hydration(range(2, 61)), rounds=2)
+    assert await mix.page(VIEWER, TOP, 3) == Page([], 18)
 
 
 async def test_a_page_stops_before_the_first_post_that_is_unavailable() -> None:
@@ -206,9 +206,11 @@ async def test_where_the_first_post_is_unavailable_there_is_no_page() -> None:
     assert error.metadata == {"dependency": "post"}
 
 
-async def test_a_page_that_got_somewhere_is_a_page_even_without_posts() -> None:
+async def test_where_something_fails_before_a_post_can_be_shown_there_is_no_page() -> None:
     mix = mix_of(Listed(posts(5, 4, 3)), hydration=Hydration({5}, unavailable={4: 1}))
-    assert await mix.page(VIEWER, TOP, 5) == Page([], 5)
+    error = await error_of(mix.page(VIEWER, TOP, 5))
+    assert isinstance(error, Unavailable)
+    assert await mix.page(VIEWER, TOP, 5) == Page([4, 3], None)
 
 
 async def test_a_full_page_does_not_care_for_what_follows_it() -> None:

@@ -21,6 +21,9 @@ from timeline_service.merge import Merge
 from timeline_service.source import NOT_NOW, Source
 from timeline_service.viewer import Viewer
 
+FEW_AT_ONCE = 20
+"""How many posts cost hardly more to hydrate than one."""
+
 
 class Page(NamedTuple, Generic[PostT]):
     """A page of a home timeline."""
@@ -43,14 +46,14 @@ class Mix(Generic[PostT]):
         """Up to `size` posts strictly below `position`, from these sources.
 
         Where something fails, and where too much was withheld, the page is what is certain so far. Raises what failed,
-        one of source.NOT_NOW, where not even the first position is certain.
+        one of source.NOT_NOW, where that is nothing.
         """
         merge = Merge(sources, position, viewer.authors)
         draft = _Draft[PostT](position, size)
         waiting: list[Entry] = []
         for completed in range(self._rounds):
-            # Where much is withheld, much more will be: each round asks for twice as many as the page lacks.
-            wanted = min(draft.lacking << completed, MOST_AT_ONCE)
+            # Where much is withheld, much more will be: each round asks for more than the page lacks, up to what it may.
+            wanted = min(max(draft.lacking, FEW_AT_ONCE if completed else 1) << completed, MOST_AT_ONCE)
             waiting += await merge.take(wanted + 1 - len(waiting))
             await self._hydrate(viewer, waiting[:wanted], draft)
             waiting = [entry for entry in waiting if entry.post_id < draft.reached]
@@ -60,7 +63,7 @@ class Mix(Generic[PostT]):
             draft.reached, draft.failure = merge.frontier, merge.failure
             if merge.ended:
                 return Page(draft.posts, None)
-        if draft.failure and draft.reached == position:
+        if draft.failure and not draft.posts:
             raise draft.failure
         return Page(draft.posts, draft.reached)
 
