@@ -251,3 +251,18 @@ async def test_an_author_who_becomes_a_celebrity_while_writing_is_complete_in_ev
     for viewer in [*early, *late]:
         assert latest not in await stored.timeline_ids(viewer)
         assert int((await api.feed(viewer, limit="1"))["items"][0]["id"]) == latest
+
+
+async def test_the_follow_that_makes_an_author_a_celebrity_brings_what_they_wrote(
+    mesh: Mesh, api: FeedApi, stored: StoredKeys
+) -> None:
+    [author, quiet, viewer], followers = await users(api, "Person", 3), await users(api, "Follower", THRESHOLD - 1)
+    await each(followers, lambda follower: api.follow(follower, author))
+    written = await posts_in_turn(api, [author], 5)
+    await api.follow(viewer, quiet)
+    await posts_in_turn(api, [quiet], 1)
+    await warmed(mesh, api, stored, [viewer])
+    await api.follow(viewer, author)
+    await settled(mesh)
+    assert set(written) < set(await truth_of(mesh, viewer))
+    assert await differences(mesh, api, [viewer], 50) == []

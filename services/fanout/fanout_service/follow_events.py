@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from fanout_service.events import FollowEvent, Wish
-from fanout_service.post_events import PulledAuthors
 
 
 class Contexts(Protocol):
@@ -12,6 +11,14 @@ class Contexts(Protocol):
 
     async def contexts_changed(self, viewer_ids: Collection[int]) -> Collection[int]:
         """Forget them, and return those of the viewers who have a timeline; one round trip."""
+        ...
+
+
+class PulledAuthors(Protocol):
+    """The index of the authors whose posts are not pushed."""
+
+    async def pulled_already(self, author_ids: Collection[int]) -> Collection[int]:
+        """Those who are in it. Nobody enters by this question: it is their next post that all timelines are told of."""
         ...
 
 
@@ -39,7 +46,7 @@ class FollowEvents:
         if not changes:
             return
         # The posts of pulled authors come from elsewhere; those of them that were pushed once are ignored by readers.
-        pulled = await self._index.pulled({change.followee_id for change in changes})
+        pulled = await self._index.pulled_already({change.followee_id for change in changes})
         wishes = [Wish(*change) for change in changes if change.followee_id not in pulled]
         if wishes:
             await self._wishes.leave(wishes)

@@ -10,6 +10,9 @@ from feedkit.errors import NotFound
 if TYPE_CHECKING:
     from feed.graph.v1.graph_pb2_grpc import GraphServiceAsyncStub
 
+NOBODY_HAS_SO_MANY = (1 << 63) - 1
+"""A threshold by which nobody enters the index."""
+
 
 class GraphClient:
     """Implements what the domain asks of `graph`."""
@@ -22,7 +25,14 @@ class GraphClient:
 
     async def pulled(self, author_ids: Collection[int]) -> Collection[int]:
         """See `post_events.PulledAuthors`. At most 1,000 authors."""
-        request = graph_pb2.ClassifyAuthorsRequest(author_ids=author_ids, celebrity_threshold=self._threshold)
+        return await self._classified(author_ids, self._threshold)
+
+    async def pulled_already(self, author_ids: Collection[int]) -> Collection[int]:
+        """See `follow_events.PulledAuthors`. At most 1,000 authors."""
+        return await self._classified(author_ids, NOBODY_HAS_SO_MANY)
+
+    async def _classified(self, author_ids: Collection[int], threshold: int) -> Collection[int]:
+        request = graph_pb2.ClassifyAuthorsRequest(author_ids=author_ids, celebrity_threshold=threshold)
         answer = await self._stub.ClassifyAuthors(request)
         return {author_id for author_id, pulled in zip(answer.author_ids, answer.pulled, strict=True) if pulled}
 

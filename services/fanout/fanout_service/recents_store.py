@@ -1,5 +1,6 @@
 """The newest posts of pulled authors in Redis, and their announcement."""
 
+import time
 from collections.abc import Mapping, Sequence
 
 from feedkit import key_scripts, keys
@@ -14,6 +15,7 @@ class RecentsStore:
         self._redis = redis
         self._length = length
         self._staleness_ms = int(staleness_seconds * 1000)
+        self._unseen_until_ms = 0.0
 
     async def announce(self, posts: Mapping[int, Sequence[int]]) -> None:
         """See `post_events.Recents`."""
@@ -25,8 +27,14 @@ class RecentsStore:
         announced: list[Command] = [("PUBLISH", keys.RECENTS_CHANGED, keys.encode_id(author_id)) for author_id in posts]
         unseen: Command = ("SET", keys.PULLED_UNSEEN, 1, "PX", self._staleness_ms)
         await self._redis.run(*added, *announced, unseen)
+        self._unseen_until_ms = _now_ms() + self._staleness_ms
 
     async def unseen_ms(self) -> int:
         """See `settlement.Announcements`."""
         [left_ms] = await self._redis.run(("PTTL", keys.PULLED_UNSEEN))
-        return max(left_ms, 0)  # negative where there is no such key
+        # Negative where there is no such key. What this process announced itself it knows even where the key has vanished.
+        return max(left_ms, int(self._unseen_until_ms - _now_ms()), 0)
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000

@@ -41,6 +41,11 @@ class ModelTruth:
                 self.index.add(author)
         return self.index & set(author_ids)
 
+    async def pulled_already(self, author_ids: Collection[int]) -> Collection[int]:
+        """See `follow_events.PulledAuthors`."""
+        await self._turn()
+        return self.index & set(author_ids)
+
     async def active_followers(self, author_id: int) -> AsyncGenerator[Sequence[int]]:
         """See `delivery.ActiveFollowers`: a page for each follower, read when it is asked for."""
         last = 0

@@ -41,8 +41,9 @@ async def test_pulled_authors_have_no_part_in_timelines() -> None:
     assert feed.caches.forgotten == {VIC}
 
 
-async def test_with_a_threshold_of_0_everybody_is_pulled_and_there_is_nothing_to_mend() -> None:
-    feed = Feed(threshold=0)
+async def test_the_follow_by_which_an_author_reaches_the_threshold_brings_their_posts() -> None:
+    feed = Feed(threshold=1)
+    feed.truth.follows[VIC] = {ANN}
     await feed.events.handle([FollowEvent(VIC, ANN)])
-    assert feed.caches.forgotten == {VIC}
-    assert feed.topics.wishes == []
+    assert feed.topics.wishes == [Wish(VIC, ANN)], "no timeline has been told yet that the author is pulled"
+    assert feed.truth.index == set()
