@@ -4,7 +4,8 @@ import asyncio
 import itertools
 import logging
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -107,35 +108,39 @@ class TopicConsumer(Generic[Event]):
         }
         carriers = [record.headers for record in records]
         with telemetry.consumer_span(f"process {self._topic.name}", carriers, attributes):
+            batch = _Batch[Event](records)
             for pause in pauses():
                 # What was taken away meanwhile is another's work now.
-                held = [record for record in records if member.holds(record)]
+                batch.forget_what_is_not(member.holds)
                 try:
-                    await self._handle_all(held)
+                    await self._read(batch)
+                    await self._handle_together(batch)
                     return
                 except NOT_NOW as error:
                     logger.warning("tried again later: %s", error.message, extra={"topic": self._topic.name})
                 await asyncio.sleep(pause)
 
-    async def _handle_all(self, records: Sequence[Record]) -> None:
-        events: list[Event] = []
-        sound: list[Record] = []
-        for record in records:
+    async def _read(self, batch: "_Batch[Event]") -> None:
+        while batch.unread:
+            record = batch.unread[0]
             try:
-                events.append(self._topic.read(record))
-                sound.append(record)
+                batch.events.append((record, self._topic.read(record)))
             except Poisonous as reason:
                 await self._dead_letters.bury(record, str(reason))
-        if not events:
+            batch.unread.popleft()
+
+    async def _handle_together(self, batch: "_Batch[Event]") -> None:
+        if not batch.events:
             return
         try:
-            await self._topic.handle(events)
+            await self._topic.handle([event for _, event in batch.events])
         except NOT_NOW:
             raise
         except Exception:
-            logger.exception("a batch fails", extra={"topic": self._topic.name, "records": len(sound)})
-            for record, event in zip(sound, events, strict=True):
-                await self._handle_alone(record, event)
+            logger.exception("a batch fails", extra={"topic": self._topic.name, "records": len(batch.events)})
+            while batch.events:
+                await self._handle_alone(*batch.events[0])
+                batch.events.popleft()
 
     async def _handle_alone(self, record: Record, event: Event) -> None:
         """Handle one record of a batch that failed in a way that nobody foresaw, and set it aside if the fault is its own.
@@ -153,6 +158,18 @@ class TopicConsumer(Generic[Event]):
                 reason = f"{type(error).__name__}: {error}"
             await asyncio.sleep(pause)
         await self._dead_letters.bury(record, reason)
+
+
+class _Batch(Generic[Event]):
+    """What is still to be done of what was taken together. What is done does not come again with the next attempt."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.unread = deque(records)
+        self.events: deque[tuple[Record, Event]] = deque()
+
+    def forget_what_is_not(self, held: Callable[[Record], bool]) -> None:
+        self.unread = deque(record for record in self.unread if held(record))
+        self.events = deque((record, event) for record, event in self.events if held(record))
 
 
 def pauses() -> Iterator[float]:
