@@ -8,7 +8,10 @@ of a partition beyond 5 MiB. The mock chooses its own port, so a relay listens o
 One that is started again knows no committed offsets either, so consumers begin with its first record, where
 ``auto.offset.reset`` is ``earliest``. But consumers that lived on look first at the offsets that they had reached, and
 may pass over what was written before they looked, as they never would with a real broker. Whoever restarts the broker
-restarts its consumers too; one that is only frozen for a while (SIGSTOP) loses nothing.
+restarts its consumers too; one that is only frozen for a while (SIGSTOP) loses no record.
+
+One that was frozen for longer than a group's session, while members waited to join, drops them without an answer, as no
+real broker would. They ask again 3 s after their ``max.poll.interval.ms``, which is 300 s if nothing else is set.
 
 ``python -m devmesh.backends.kafka --port 59092 --topic NAME:PARTITIONS ...`` runs the broker.
 """

@@ -42,6 +42,9 @@ def _configuration(settings: ConsumerSettings, group: str) -> dict[str, Any]:
         "partition.assignment.strategy": "cooperative-sticky",
         "session.timeout.ms": int(settings.kafka_session_seconds * 1000),
         "heartbeat.interval.ms": int(settings.kafka_session_seconds * 1000 / 3),
+        # It polls about every second whatever it does, so this is for what hangs. It also bounds how long an answer to a
+        # join is waited for, which a coordinator that lost the question never gives: 300 s if nothing is said.
+        "max.poll.interval.ms": int(settings.kafka_session_seconds * 1000 * 2),
         "fetch.wait.max.ms": settings.kafka_fetch_wait_ms,
         "queued.max.messages.kbytes": BUFFERED_KIB,
         # So soon new partitions are found.

@@ -1,6 +1,8 @@
 """A place in a consumer group: what is taken away is neither worked on nor committed any more."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, suppress
 from itertools import count
@@ -18,6 +20,7 @@ from .conftest import SECONDS, eventually
 pytestmark = pytest.mark.integration
 
 Join = Callable[[], Awaitable[Membership]]
+SESSION_SECONDS = 3
 _groups = count()
 
 
@@ -41,7 +44,7 @@ def group() -> str:
 @pytest.fixture
 async def join(broker: Kafka, group: str) -> AsyncIterator[Join]:
     """Makes members, who leave in the end."""
-    settings = ConsumerSettings(kafka_brokers=broker.address, kafka_session_seconds=2)
+    settings = ConsumerSettings(kafka_brokers=broker.address, kafka_session_seconds=SESSION_SECONDS)
     async with AsyncExitStack() as members:
 
         async def joined() -> Membership:
@@ -163,3 +166,23 @@ async def test_what_came_back_meanwhile_does_not_count_as_held(join: Join) -> No
 
     await eventually(came_back, "came back")
     assert not any(first.holds(record) for record in taken if record.partition in gone)
+
+
+async def test_a_join_that_the_broker_has_lost_is_repeated(broker: Kafka, join: Join) -> None:
+    first = await join()
+    await everything(first)
+    second = await join()
+    # It waits for the first to join again. The broker's own coordinator forgets that it has to answer.
+    await second.take(1, 0.3)
+    assert broker.child is not None
+    os.kill(broker.child.pid, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(SESSION_SECONDS + 1)
+    finally:
+        os.kill(broker.child.pid, signal.SIGCONT)
+
+    async def shared() -> bool:
+        await first.take(1000, 0)
+        return bool(await second.take(1000, 0.05))
+
+    await eventually(shared, "shared")
