@@ -67,16 +67,22 @@ class Screen:
         self.line("")
         self.addresses(addresses)
         self.line("")
-        self.line(
-            f"Posts of authors with {threshold} followers or more are pulled when somebody reads, all others are pushed "
-            "when they are written (--set FEED_CELEBRITY_THRESHOLD=...)."
-        )
+        self.line(_who_is_pulled(threshold) + " (--set FEED_CELEBRITY_THRESHOLD=...).")
         self.line("")
         self.line("Try:")
         for line in _examples(addresses.gateway, showcase):
             self.line(f"  {line}")
         self.line("")
         self.line("Ctrl-C stops everything.")
+
+
+def _who_is_pulled(threshold: str) -> str:
+    if int(threshold) == 0:
+        return "All posts are pulled when somebody reads; none is pushed"
+    return (
+        f"Posts of authors with {threshold} followers or more are pulled when somebody reads, all others are pushed when "
+        "they are written"
+    )
 
 
 def _examples(gateway: str, showcase: Showcase | None) -> list[str]:

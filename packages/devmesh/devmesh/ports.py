@@ -9,9 +9,10 @@ from devmesh.errors import MeshError
 from devmesh.processes import PROCESSES, Process
 
 GATEWAY = 8080
-POSTGRES = 55432
-REDIS = 56379
-KAFKA = 59092
+# Below every ephemeral range, or a client's closed connection that lingers could hold one of them for a minute.
+POSTGRES = 15432
+REDIS = 16379
+KAFKA = 19092
 
 # Below every ephemeral range, so that no client's outgoing connection takes a port between our choosing it and the
 # server's listening on it, nor while a killed process is down.

@@ -25,9 +25,9 @@ def test_the_fixed_ports_are_the_documented_ones() -> None:
         "fanout": 50053,
         "timeline": 50054,
         "hydrate": 50055,
-        "postgres": 55432,
-        "redis": 56379,
-        "kafka": 59092,
+        "postgres": 15432,
+        "redis": 16379,
+        "kafka": 19092,
     }
 
 

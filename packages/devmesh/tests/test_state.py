@@ -12,9 +12,9 @@ from devmesh.state import State
 ADDRESSES = Addresses(
     gateway="http://127.0.0.1:8080",
     grpc={"post": "127.0.0.1:50051"},
-    postgres={"post": "postgresql://postgres@127.0.0.1:55432/post"},
-    redis="redis://127.0.0.1:56379/0",
-    kafka="127.0.0.1:59092",
+    postgres={"post": "postgresql://postgres@127.0.0.1:15432/post"},
+    redis="redis://127.0.0.1:16379/0",
+    kafka="127.0.0.1:19092",
     pids={"mesh": 17, "post": 18},
 )
 

@@ -129,7 +129,7 @@ def _settle(targets: Targets, seconds: float) -> None:
 
 async def _verify(targets: Targets, sample: int, limits: tuple[int, ...], seed: int) -> list[Verdict]:
     verdicts: list[Verdict] = []
-    with Progress(console=console, transient=True) as progress:
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("walking", total=sample * len(limits))
         async for verdict in verify(targets, sample=sample, limits=limits, seed=seed):
             verdicts.append(verdict)

@@ -30,6 +30,7 @@ GRAPH_EVENTS = "feed.graph.events.v1"
 FANOUT_CHUNKS = "feed.fanout.chunks.v1"
 RECONCILE = "feed.reconcile.v1"
 DEAD_LETTERS = "feed.dlq.v1"
+TOPICS = frozenset({POST_EVENTS, GRAPH_EVENTS, FANOUT_CHUNKS, RECONCILE, DEAD_LETTERS})
 
 SCHEMA_VERSION = "1"
 """The version of the messages of `feed.events.v1`, in the header `schema-version` of each record."""
@@ -141,11 +142,11 @@ class Producer:
     async def check(self) -> None:
         """A readiness check: raise Unavailable where the brokers do not answer, or do not know the project's topics."""
         try:
-            known = await asyncio.to_thread(self._client.list_topics, POST_EVENTS, CHECK_SECONDS)
+            known = await asyncio.to_thread(self._client.list_topics, timeout=CHECK_SECONDS)
         except KafkaException as error:
             raise Unavailable.of_dependency("kafka") from error
-        if (problem := known.topics[POST_EVENTS].error) is not None:
-            raise Unavailable.of_dependency("kafka", f"{POST_EVENTS}: {problem.str()}")
+        if missing := TOPICS - known.topics.keys():
+            raise Unavailable.of_dependency("kafka", f"has no topic {', '.join(sorted(missing))}")
 
     async def close(self) -> None:
         """Wait, for a bounded time, for what is on its way, and give up the rest."""

@@ -13,7 +13,7 @@ restarts its consumers too; one that is only frozen for a while (SIGSTOP) loses 
 One that was frozen for longer than a group's session, while members waited to join, drops them without an answer, as no
 real broker would. They ask again 3 s after their ``max.poll.interval.ms``, which is 300 s if nothing else is set.
 
-``python -m devmesh.backends.kafka --port 59092 --topic NAME:PARTITIONS ...`` runs the broker.
+``python -m devmesh.backends.kafka --port 19092 --topic NAME:PARTITIONS ...`` runs the broker.
 """
 
 import argparse

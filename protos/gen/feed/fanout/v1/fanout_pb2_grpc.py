@@ -65,7 +65,7 @@ class FanoutServiceServicer:
 
     def GetSettled(self, request, context):
         """Tells whether everything acknowledged so far has reached every timeline: outboxes empty, consumers without lag, no open
-        chunk, no open reconcile.
+        chunk, no open reconcile, and no post that was not pushed of which a timeline may not know yet.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -37,7 +37,7 @@ class FanoutServiceStub:
     """Returns lag, threshold and the work under way."""
     GetSettled: _grpc.UnaryUnaryMultiCallable[_fanout_pb2.GetSettledRequest, _fanout_pb2.GetSettledResponse]
     """Tells whether everything acknowledged so far has reached every timeline: outboxes empty, consumers without lag, no open
-    chunk, no open reconcile.
+    chunk, no open reconcile, and no post that was not pushed of which a timeline may not know yet.
     """
     Reconcile: _grpc.UnaryUnaryMultiCallable[_fanout_pb2.ReconcileRequest, _fanout_pb2.ReconcileResponse]
     """Asks for a timeline, or one author's part of it, to be made equal to the truth again. Asynchronous, de-duplicated,
@@ -53,7 +53,7 @@ class FanoutServiceAsyncStub(FanoutServiceStub):
     """Returns lag, threshold and the work under way."""
     GetSettled: _aio.UnaryUnaryMultiCallable[_fanout_pb2.GetSettledRequest, _fanout_pb2.GetSettledResponse]  # type: ignore[assignment]
     """Tells whether everything acknowledged so far has reached every timeline: outboxes empty, consumers without lag, no open
-    chunk, no open reconcile.
+    chunk, no open reconcile, and no post that was not pushed of which a timeline may not know yet.
     """
     Reconcile: _aio.UnaryUnaryMultiCallable[_fanout_pb2.ReconcileRequest, _fanout_pb2.ReconcileResponse]  # type: ignore[assignment]
     """Asks for a timeline, or one author's part of it, to be made equal to the truth again. Asynchronous, de-duplicated,
@@ -78,7 +78,7 @@ class FanoutServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_fanout_pb2.GetSettledResponse, _abc.Awaitable[_fanout_pb2.GetSettledResponse]]:
         """Tells whether everything acknowledged so far has reached every timeline: outboxes empty, consumers without lag, no open
-        chunk, no open reconcile.
+        chunk, no open reconcile, and no post that was not pushed of which a timeline may not know yet.
         """
 
     @_abc_1.abstractmethod
