@@ -34,6 +34,8 @@ SETTINGS = {
 POSTS_EACH = 2
 PROCESSES = ("post", "post-relay", "fanout", "graph", "hydrate", "graph-relay", "timeline", "gateway")
 SECONDS_BETWEEN_KILLS = 3.0
+SETTLE_SECONDS = 300.0
+"""Longer than usual: a slow machine, on which something is always starting again, has few moments in which all is there."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +66,17 @@ async def _populate(mesh: Mesh) -> College:
         users = await each(friends, lambda person: api.create_user(f"Person {person}"))
         sociable = [person for person in friends if friends[person]]
         await each(sociable, lambda one: api.follow_many(users[one], [users[friend] for friend in friends[one]]))
-        await warmed(mesh, api, stored, [users[person] for person in sociable])
+        viewers = [users[person] for person in sociable]
+        await warmed(mesh, api, stored, viewers, settle_seconds=SETTLE_SECONDS)
         authors = [person for person in friends for _ in range(POSTS_EACH)]
         random.Random(1).shuffle(authors)
         await each(authors, lambda person: api.create_post(users[person], f"Person {person} says hello"))
-        await settled(mesh)
+        await settled(mesh, SETTLE_SECONDS)
         few = random.Random(2).sample(users, 30)
         under_fire = await differences(mesh, api, few, 20, full_pages=False)
         stop.set()
         killed = await killer
-        await settled(mesh)
+        await settled(mesh, SETTLE_SECONDS)
     return College(mesh, users, killed, under_fire)
 
 

@@ -6,9 +6,9 @@ from feed.fanout.v1 import fanout_pb2, fanout_pb2_grpc
 from feedctl import settled as feedctl_settled
 
 
-async def settled(mesh: Mesh) -> None:
+async def settled(mesh: Mesh, seconds: float = 60.0) -> None:
     """Return when the mesh has settled; feedctl.settled.NotSettled, with what there is still to do, when it does not."""
-    await feedctl_settled.settled(mesh.addresses.grpc["fanout"])
+    await feedctl_settled.settled(mesh.addresses.grpc["fanout"], seconds)
 
 
 async def open_chunks(mesh: Mesh) -> int:

@@ -11,7 +11,9 @@ from stored_keys import StoredKeys
 from walks import each
 
 
-async def warmed(mesh: Mesh, api: FeedApi, stored: StoredKeys, viewers: Sequence[int]) -> None:
+async def warmed(
+    mesh: Mesh, api: FeedApi, stored: StoredKeys, viewers: Sequence[int], *, settle_seconds: float = 60.0
+) -> None:
     """Let these viewers read, and return when the timelines that are made of it stand and are complete.
 
     Each has to follow somebody: nobody else needs a timeline. They read again where processes died that should have made
@@ -26,7 +28,7 @@ async def warmed(mesh: Mesh, api: FeedApi, stored: StoredKeys, viewers: Sequence
         if not without:
             break
     assert not without
-    await settled(mesh)
+    await settled(mesh, settle_seconds)
 
 
 async def until_standing(stored: StoredKeys, viewers: Sequence[int], seconds: float = 30.0) -> None:

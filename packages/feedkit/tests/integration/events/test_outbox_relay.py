@@ -468,7 +468,11 @@ async def test_a_relay_outlives_its_database(
     own_server.launch()
     await asyncio.to_thread(own_server.wait_ready)
     await waiting.write(event(1, 2))
-    assert 2 in numbers(await received(kafka.POST_EVENTS, 2))
+    arrived = numbers(await received(kafka.POST_EVENTS, 2))
+    if arrived == [1, 1]:
+        # The server died before the deletion of the first was on its disk, so that one was sent again.
+        arrived = numbers(await received(kafka.POST_EVENTS, 3))
+    assert 2 in arrived
     assert not relay.task.done()
 
 
