@@ -87,9 +87,10 @@ class LagClient:
     def _backlogs_of(self, subscription: Subscription) -> list[_Backlog]:
         asker = self._askers[subscription.group]
         # The ends first: what came before this question is handled where the answer says that nothing is left.
-        ends = _offsets(asker, subscription.topic, _END)
-        beginnings = _offsets(asker, subscription.topic, _BEGINNING)
-        committed = asker.committed([TopicPartition(subscription.topic, partition) for partition in ends], SECONDS)
+        partitions = _partitions(asker, subscription.topic)
+        ends = _offsets(asker, partitions, _END)
+        beginnings = _offsets(asker, partitions, _BEGINNING)
+        committed = asker.committed(partitions, SECONDS)
         backlogs: list[_Backlog] = []
         for place in committed:
             if place.error is not None:
@@ -120,12 +121,16 @@ class LagClient:
             reader.close()
 
 
-def _offsets(asker: Consumer, topic: str, time_or_end: int) -> dict[int, int]:
-    """The offset of every partition of a topic at a time, or at its beginning or end."""
+def _partitions(asker: Consumer, topic: str) -> list[TopicPartition]:
     known = asker.list_topics(topic, SECONDS).topics[topic]
     if known.error is not None:
         raise KafkaException(known.error)
-    asked = [TopicPartition(topic, partition, time_or_end) for partition in known.partitions]
+    return [TopicPartition(topic, partition) for partition in known.partitions]
+
+
+def _offsets(asker: Consumer, partitions: Iterable[TopicPartition], time_or_end: int) -> dict[int, int]:
+    """The offset of every partition at a time, or at its beginning or end."""
+    asked = [TopicPartition(place.topic, place.partition, time_or_end) for place in partitions]
     answers: list[TopicPartition] = asker.offsets_for_times(asked, SECONDS)
     for place in answers:
         if place.error is not None:
