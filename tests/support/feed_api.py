@@ -71,6 +71,10 @@ class FeedApi:
         """Delete one's own post."""
         await self._ok(204, "DELETE", f"/api/posts/{post_id}", viewer=author)
 
+    async def edit_post(self, author: int, post_id: int | str, **changes: Any) -> dict[str, Any]:
+        """Edit one's own post; the post as it is then."""
+        return await self._ok(200, "PATCH", f"/api/posts/{post_id}", viewer=author, json=changes)
+
     async def follow(self, viewer: int, user: int) -> None:
         """Follow a user."""
         await self._ok(204, "PUT", f"/api/following/{user}", viewer=viewer)
@@ -83,6 +87,22 @@ class FeedApi:
         """Follow many users; the outcomes."""
         body = {"userIds": [str(user) for user in users]}
         return (await self._ok(200, "POST", "/api/following", viewer=viewer, json=body))["results"]
+
+    async def block(self, viewer: int, user: int) -> None:
+        """Block a user."""
+        await self._ok(204, "PUT", f"/api/blocks/{user}", viewer=viewer)
+
+    async def unblock(self, viewer: int, user: int) -> None:
+        """Block a user no longer."""
+        await self._ok(204, "DELETE", f"/api/blocks/{user}", viewer=viewer)
+
+    async def mute(self, viewer: int, user: int) -> None:
+        """Mute a user."""
+        await self._ok(204, "PUT", f"/api/mutes/{user}", viewer=viewer)
+
+    async def unmute(self, viewer: int, user: int) -> None:
+        """Mute a user no longer."""
+        await self._ok(204, "DELETE", f"/api/mutes/{user}", viewer=viewer)
 
     async def get(self, path: str, *, viewer: int | None = None, **params: str) -> dict[str, Any]:
         """A resource, page or batch."""

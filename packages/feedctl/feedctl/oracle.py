@@ -13,7 +13,13 @@ from types import TracebackType
 
 import asyncpg
 
-_AUTHORS = "SELECT followee_id FROM follows WHERE follower_id = $1"
+# 0 is the standing of accounts that are neither suspended nor deleted.
+_AUTHORS = """
+SELECT id FROM users
+WHERE standing = 0
+  AND (id = $1 OR id IN (SELECT followee_id FROM follows WHERE follower_id = $1))
+  AND id NOT IN (SELECT muted_id FROM mutes WHERE muter_id = $1)
+"""
 _POSTS = "SELECT id FROM posts WHERE author_id = ANY($1::bigint[]) AND NOT deleted ORDER BY id DESC"
 
 
@@ -37,13 +43,13 @@ class Oracle:
 
     async def home_timeline(self, viewer_id: int) -> list[int]:
         """The post ids of a viewer's LATEST timeline, newest first, to its end."""
-        followees = [row["followee_id"] for row in await self._graph.fetch(_AUTHORS, viewer_id)]
-        return [row["id"] for row in await self._post.fetch(_POSTS, [viewer_id, *followees])]
+        authors = [row["id"] for row in await self._graph.fetch(_AUTHORS, viewer_id)]
+        return [row["id"] for row in await self._post.fetch(_POSTS, authors)]
 
     async def viewers(self, sample: int, seed: int) -> list[int]:
         """Ids of `sample` users picked at random, the same ones for the same seed and the same users."""
         rows = await self._graph.fetch(
-            "SELECT id FROM users ORDER BY md5(id::text || $2::text), id LIMIT $1", sample, str(seed)
+            "SELECT id FROM users WHERE standing < 2 ORDER BY md5(id::text || $2::text), id LIMIT $1", sample, str(seed)
         )
         return [row["id"] for row in rows]
 

@@ -21,6 +21,7 @@ def _script(name: str) -> Script:
 
 
 _PUSH = _script("push")
+_WITHDRAW = _script("withdraw")
 _REBUILD = _script("rebuild")
 _RECONCILE = _script("reconcile")
 _FILL = _script("fill")
@@ -78,9 +79,18 @@ def read_whole_timeline(viewer_id: int) -> Command:
     return ("GETRANGE", keys.timeline(viewer_id), 0, -1)
 
 
-def push(viewer_id: int, entries: bytes, most: int) -> Command:
-    """Add entries (`keys.encode_entries`, oldest first, one or more); 0 where there is no timeline."""
-    return _PUSH(keys.timeline(viewer_id), entries, most)
+def push(viewer_id: int, entries: bytes, most: int, left_out: int = 0) -> Command:
+    """Add entries (`keys.encode_entries`, oldest first, one or more); 0 where there is no timeline.
+
+    `left_out`: the newest post that belongs to them and was left out, 0 if none was; the horizon rises to it.
+    """
+    above = [keys.encode_id(left_out)] if left_out else []
+    return _PUSH(keys.timeline(viewer_id), entries, most, *above)
+
+
+def withdraw(viewer_id: int, post_ids: Iterable[int]) -> Command:
+    """Take deleted posts out; the answer is how many were in it."""
+    return _WITHDRAW(keys.timeline(viewer_id), b"".join(map(keys.encode_id, post_ids)))
 
 
 def new_epoch() -> bytes:

@@ -3,16 +3,17 @@
 Two kinds of values, both plain strings, because a packed string takes half the memory of a sorted set and is read with
 one copy (`tests/bench` has the figures):
 
-**Cached values**, `ctx`, `post`, `user`, `own` and `recents`, are copies of the truth. They begin with a tag:
+**Cached values**, `ctx`, `hidden`, `post`, `user`, `own` and `recents`, are copies of the truth. They begin with a tag:
 
     "L" + 16 bytes              a lease: somebody is about to fill the key, and only the holder of the token may
     "V" + payload               the value
 
 | key | payload | filled by | deleted or added to by |
 |---|---|---|---|
-| `ctx:v1:<viewer>` | number of followees (4 bytes), followee ids ascending | `timeline` | `graph`, `fanout` |
+| `ctx:v1:<viewer>` | number of followees (4 bytes), ids of followees who are not muted, ascending | `timeline` | `graph`, `fanout` |
+| `hidden:v1:<viewer>` | whether more block (1 byte), number of blocked ones (4 bytes), their ids, ids of muted ones | `hydrate` | `graph`, `fanout` |
 | `post:v1:<post>` | `feed.post.v1.Post`; empty: there is none, or it is deleted | `hydrate` | `post`, `fanout` |
-| `user:v1:<user>` | `feed.graph.v1.User`, id and name | `hydrate` | nobody yet: names do not change |
+| `user:v1:<user>` | `feed.graph.v1.User`: id, name and standing | `hydrate` | `graph`, `fanout` |
 | `own:v1:<author>` | horizon, post ids, newest first | `timeline` | `post`, `fanout` |
 | `recents:v1:<author>` | the same | `timeline` | `fanout` |
 
@@ -44,6 +45,11 @@ RECENTS_CHANGED = "recents-changed:v1"
 """The channel on which `fanout` announces authors whose recents it has added to: a message is an author id, 8 bytes."""
 PULLED_UNSEEN = "pulled-unseen:v1"
 """A key that exists while some `timeline` may not know of the latest post that was not pushed; its life tells how long."""
+CELEBRITY_LINE = "celebrity-line:v1"
+"""The follower count from which authors are pulled, where it is not the setting: a JSON object, written by the `fanout` that
+leads. Absent: it is the setting."""
+FANOUT_LEADER = "fanout-leader:v1"
+"""Which `fanout` moves the celebrity line and lets authors leave the index: its name, for as long as the key lives."""
 
 
 class Undecodable(ValueError):
@@ -55,11 +61,17 @@ _LEASE = b"L"
 _ID = struct.Struct(">q")
 _COUNT = struct.Struct(">I")
 _TRAILER = struct.Struct(">qq8s")
+_HIDDEN = struct.Struct(">?I")
 
 
 def context(viewer_id: int) -> str:
-    """Whom a viewer follows."""
+    """Whom a viewer follows and does not mute."""
     return f"ctx:v1:{viewer_id}"
+
+
+def hidden(viewer_id: int) -> str:
+    """Whose posts are withheld from a viewer."""
+    return f"hidden:v1:{viewer_id}"
 
 
 def post(post_id: int) -> str:
@@ -68,7 +80,7 @@ def post(post_id: int) -> str:
 
 
 def user(user_id: int) -> str:
-    """A user's name."""
+    """A user's name and standing."""
     return f"user:v1:{user_id}"
 
 
@@ -117,6 +129,35 @@ def decode_context(packed: bytes) -> tuple[int, ...]:
         return struct.unpack_from(f">{count}q", packed, _COUNT.size)
     except struct.error as error:
         raise Undecodable(str(error)) from error
+
+
+class HiddenAuthors(NamedTuple):
+    """Whose posts are withheld from a viewer."""
+
+    blocked: frozenset[int]
+    """Whom the viewer blocks, and who blocks the viewer: nowhere shown."""
+    muted: frozenset[int]
+    """Whom the viewer mutes: not shown in feeds."""
+    more_block: bool
+    """Whether there are more who block than these; then single authors have to be asked for."""
+
+
+def encode_hidden(hides: HiddenAuthors) -> bytes:
+    """The payload of `hidden`."""
+    ids = [*sorted(hides.blocked), *sorted(hides.muted)]
+    return _HIDDEN.pack(hides.more_block, len(hides.blocked)) + struct.pack(f">{len(ids)}q", *ids)
+
+
+def decode_hidden(packed: bytes) -> HiddenAuthors:
+    """What a payload of `hidden` says. Raises Undecodable."""
+    try:
+        more_block, blocked = _HIDDEN.unpack_from(packed)
+        ids = struct.unpack(f">{(len(packed) - _HIDDEN.size) // _ID.size}q", packed[_HIDDEN.size :])
+    except struct.error as error:
+        raise Undecodable(str(error)) from error
+    if blocked > len(ids):
+        raise Undecodable(f"{blocked} blocked ones in a list of {len(ids)}")
+    return HiddenAuthors(frozenset(ids[:blocked]), frozenset(ids[blocked:]), more_block)
 
 
 class PostList(NamedTuple):

@@ -56,6 +56,24 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INTERNAL: a fault of ours. Metadata: `trace_id`, under which it is logged."""
     ERROR_REASON_MESSAGE_TOO_LARGE: _ErrorReason.ValueType  # 16
     """RESOURCE_EXHAUSTED: the message is larger than one may be."""
+    ERROR_REASON_USER_SUSPENDED: _ErrorReason.ValueType  # 17
+    """FAILED_PRECONDITION: the user is suspended, so nobody can begin to follow them. Metadata: `user_id`."""
+    ERROR_REASON_BLOCKED: _ErrorReason.ValueType  # 18
+    """FAILED_PRECONDITION: one of the two blocks the other; it is not told which. Metadata: `user_id`."""
+    ERROR_REASON_CANNOT_BLOCK_SELF: _ErrorReason.ValueType  # 19
+    """FAILED_PRECONDITION: nobody blocks themselves."""
+    ERROR_REASON_CANNOT_MUTE_SELF: _ErrorReason.ValueType  # 20
+    """FAILED_PRECONDITION: nobody mutes themselves."""
+    ERROR_REASON_BLOCKING_LIMIT_REACHED: _ErrorReason.ValueType  # 21
+    """FAILED_PRECONDITION: the account blocks as many accounts as one may. Metadata: `limit`."""
+    ERROR_REASON_MUTING_LIMIT_REACHED: _ErrorReason.ValueType  # 22
+    """FAILED_PRECONDITION: the account mutes as many accounts as one may. Metadata: `limit`."""
+    ERROR_REASON_ACCOUNT_SUSPENDED: _ErrorReason.ValueType  # 23
+    """PERMISSION_DENIED: the acting account is suspended: it can neither post, nor edit, nor follow."""
+    ERROR_REASON_OPERATOR_REQUIRED: _ErrorReason.ValueType  # 24
+    """PERMISSION_DENIED: only an operator may do this."""
+    ERROR_REASON_USER_NOT_DELETED: _ErrorReason.ValueType  # 25
+    """FAILED_PRECONDITION: only what belongs to a deleted user is erased. Metadata: `user_id`."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call was refused. Every error of this mesh is a canonical gRPC status that carries a google.rpc.ErrorInfo
@@ -98,4 +116,22 @@ ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 15
 """INTERNAL: a fault of ours. Metadata: `trace_id`, under which it is logged."""
 ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 16
 """RESOURCE_EXHAUSTED: the message is larger than one may be."""
+ERROR_REASON_USER_SUSPENDED: ErrorReason.ValueType  # 17
+"""FAILED_PRECONDITION: the user is suspended, so nobody can begin to follow them. Metadata: `user_id`."""
+ERROR_REASON_BLOCKED: ErrorReason.ValueType  # 18
+"""FAILED_PRECONDITION: one of the two blocks the other; it is not told which. Metadata: `user_id`."""
+ERROR_REASON_CANNOT_BLOCK_SELF: ErrorReason.ValueType  # 19
+"""FAILED_PRECONDITION: nobody blocks themselves."""
+ERROR_REASON_CANNOT_MUTE_SELF: ErrorReason.ValueType  # 20
+"""FAILED_PRECONDITION: nobody mutes themselves."""
+ERROR_REASON_BLOCKING_LIMIT_REACHED: ErrorReason.ValueType  # 21
+"""FAILED_PRECONDITION: the account blocks as many accounts as one may. Metadata: `limit`."""
+ERROR_REASON_MUTING_LIMIT_REACHED: ErrorReason.ValueType  # 22
+"""FAILED_PRECONDITION: the account mutes as many accounts as one may. Metadata: `limit`."""
+ERROR_REASON_ACCOUNT_SUSPENDED: ErrorReason.ValueType  # 23
+"""PERMISSION_DENIED: the acting account is suspended: it can neither post, nor edit, nor follow."""
+ERROR_REASON_OPERATOR_REQUIRED: ErrorReason.ValueType  # 24
+"""PERMISSION_DENIED: only an operator may do this."""
+ERROR_REASON_USER_NOT_DELETED: ErrorReason.ValueType  # 25
+"""FAILED_PRECONDITION: only what belongs to a deleted user is erased. Metadata: `user_id`."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

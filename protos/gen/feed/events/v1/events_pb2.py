@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65\x65\x64/events/v1/events.proto\x12\x0e\x66\x65\x65\x64.events.v1\x1a\x1b\x62uf/validate/validate.proto\"x\n\tPostEvent\x12\x18\n\x07post_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x35\n\x04kind\x18\x03 \x01(\x0e\x32\x1d.feed.events.v1.PostEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"\x80\x01\n\nGraphEvent\x12\x1c\n\x0b\x66ollower_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1c\n\x0b\x66ollowee_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x36\n\x04kind\x18\x03 \x01(\x0e\x32\x1e.feed.events.v1.GraphEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"d\n\x0b\x46\x61noutChunk\x12\x18\n\x07post_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1f\n\x0c\x66ollower_ids\x18\x03 \x03(\x03\x42\t\xbaH\x06\x92\x01\x03\x10\x90N\"G\n\rReconcileWish\x12\x1a\n\tviewer_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00*j\n\rPostEventKind\x12\x1f\n\x1bPOST_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17POST_EVENT_KIND_CREATED\x10\x01\x12\x1b\n\x17POST_EVENT_KIND_DELETED\x10\x02*r\n\x0eGraphEventKind\x12 \n\x1cGRAPH_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1d\n\x19GRAPH_EVENT_KIND_FOLLOWED\x10\x01\x12\x1f\n\x1bGRAPH_EVENT_KIND_UNFOLLOWED\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65\x65\x64/events/v1/events.proto\x12\x0e\x66\x65\x65\x64.events.v1\x1a\x1b\x62uf/validate/validate.proto\"x\n\tPostEvent\x12\x18\n\x07post_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x35\n\x04kind\x18\x03 \x01(\x0e\x32\x1d.feed.events.v1.PostEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"\x80\x01\n\nGraphEvent\x12\x1c\n\x0b\x66ollower_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1c\n\x0b\x66ollowee_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x36\n\x04kind\x18\x03 \x01(\x0e\x32\x1e.feed.events.v1.GraphEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"\\\n\tUserEvent\x12\x18\n\x07user_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x35\n\x04kind\x18\x02 \x01(\x0e\x32\x1d.feed.events.v1.UserEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"w\n\x0b\x46\x61noutChunk\x12\x18\n\x07post_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1f\n\x0c\x66ollower_ids\x18\x03 \x03(\x03\x42\t\xbaH\x06\x92\x01\x03\x10\x90N\x12\x11\n\twithdrawn\x18\x04 \x01(\x08\"G\n\rReconcileWish\x12\x1a\n\tviewer_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\"%\n\tEraseWish\x12\x18\n\x07user_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00*\x86\x01\n\rPostEventKind\x12\x1f\n\x1bPOST_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17POST_EVENT_KIND_CREATED\x10\x01\x12\x1b\n\x17POST_EVENT_KIND_DELETED\x10\x02\x12\x1a\n\x16POST_EVENT_KIND_EDITED\x10\x03*\xea\x01\n\x0eGraphEventKind\x12 \n\x1cGRAPH_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1d\n\x19GRAPH_EVENT_KIND_FOLLOWED\x10\x01\x12\x1f\n\x1bGRAPH_EVENT_KIND_UNFOLLOWED\x10\x02\x12\x1a\n\x16GRAPH_EVENT_KIND_MUTED\x10\x03\x12\x1c\n\x18GRAPH_EVENT_KIND_UNMUTED\x10\x04\x12\x1c\n\x18GRAPH_EVENT_KIND_BLOCKED\x10\x05\x12\x1e\n\x1aGRAPH_EVENT_KIND_UNBLOCKED\x10\x06*\x8a\x01\n\rUserEventKind\x12\x1f\n\x1bUSER_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1d\n\x19USER_EVENT_KIND_SUSPENDED\x10\x01\x12\x1c\n\x18USER_EVENT_KIND_RESTORED\x10\x02\x12\x1b\n\x17USER_EVENT_KIND_DELETED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,6 +44,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GRAPHEVENT'].fields_by_name['followee_id']._serialized_options = b'\272H\004\"\002 \000'
   _globals['_GRAPHEVENT'].fields_by_name['kind']._loaded_options = None
   _globals['_GRAPHEVENT'].fields_by_name['kind']._serialized_options = b'\272H\005\202\001\002\020\001'
+  _globals['_USEREVENT'].fields_by_name['user_id']._loaded_options = None
+  _globals['_USEREVENT'].fields_by_name['user_id']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_USEREVENT'].fields_by_name['kind']._loaded_options = None
+  _globals['_USEREVENT'].fields_by_name['kind']._serialized_options = b'\272H\005\202\001\002\020\001'
   _globals['_FANOUTCHUNK'].fields_by_name['post_id']._loaded_options = None
   _globals['_FANOUTCHUNK'].fields_by_name['post_id']._serialized_options = b'\272H\004\"\002 \000'
   _globals['_FANOUTCHUNK'].fields_by_name['author_id']._loaded_options = None
@@ -54,16 +58,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RECONCILEWISH'].fields_by_name['viewer_id']._serialized_options = b'\272H\004\"\002 \000'
   _globals['_RECONCILEWISH'].fields_by_name['author_id']._loaded_options = None
   _globals['_RECONCILEWISH'].fields_by_name['author_id']._serialized_options = b'\272H\004\"\002(\000'
-  _globals['_POSTEVENTKIND']._serialized_start=504
-  _globals['_POSTEVENTKIND']._serialized_end=610
-  _globals['_GRAPHEVENTKIND']._serialized_start=612
-  _globals['_GRAPHEVENTKIND']._serialized_end=726
+  _globals['_ERASEWISH'].fields_by_name['user_id']._loaded_options = None
+  _globals['_ERASEWISH'].fields_by_name['user_id']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_POSTEVENTKIND']._serialized_start=657
+  _globals['_POSTEVENTKIND']._serialized_end=791
+  _globals['_GRAPHEVENTKIND']._serialized_start=794
+  _globals['_GRAPHEVENTKIND']._serialized_end=1028
+  _globals['_USEREVENTKIND']._serialized_start=1031
+  _globals['_USEREVENTKIND']._serialized_end=1169
   _globals['_POSTEVENT']._serialized_start=76
   _globals['_POSTEVENT']._serialized_end=196
   _globals['_GRAPHEVENT']._serialized_start=199
   _globals['_GRAPHEVENT']._serialized_end=327
-  _globals['_FANOUTCHUNK']._serialized_start=329
-  _globals['_FANOUTCHUNK']._serialized_end=429
-  _globals['_RECONCILEWISH']._serialized_start=431
-  _globals['_RECONCILEWISH']._serialized_end=502
+  _globals['_USEREVENT']._serialized_start=329
+  _globals['_USEREVENT']._serialized_end=421
+  _globals['_FANOUTCHUNK']._serialized_start=423
+  _globals['_FANOUTCHUNK']._serialized_end=542
+  _globals['_RECONCILEWISH']._serialized_start=544
+  _globals['_RECONCILEWISH']._serialized_end=615
+  _globals['_ERASEWISH']._serialized_start=617
+  _globals['_ERASEWISH']._serialized_end=654
 # @@protoc_insertion_point(module_scope)

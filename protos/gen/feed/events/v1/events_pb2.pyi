@@ -36,6 +36,8 @@ class _PostEventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PostEve
     """It was written."""
     POST_EVENT_KIND_DELETED: _PostEventKind.ValueType  # 2
     """It was deleted."""
+    POST_EVENT_KIND_EDITED: _PostEventKind.ValueType  # 3
+    """Its text or its media were changed."""
 
 class PostEventKind(_PostEventKind, metaclass=_PostEventKindEnumTypeWrapper):
     """What happened to a post."""
@@ -46,6 +48,8 @@ POST_EVENT_KIND_CREATED: PostEventKind.ValueType  # 1
 """It was written."""
 POST_EVENT_KIND_DELETED: PostEventKind.ValueType  # 2
 """It was deleted."""
+POST_EVENT_KIND_EDITED: PostEventKind.ValueType  # 3
+"""Its text or its media were changed."""
 Global___PostEventKind: _TypeAlias = PostEventKind  # noqa: Y015
 
 class _GraphEventKind:
@@ -60,6 +64,14 @@ class _GraphEventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GraphE
     """The first follows the second now."""
     GRAPH_EVENT_KIND_UNFOLLOWED: _GraphEventKind.ValueType  # 2
     """The first follows the second no longer."""
+    GRAPH_EVENT_KIND_MUTED: _GraphEventKind.ValueType  # 3
+    """The first has muted the second."""
+    GRAPH_EVENT_KIND_UNMUTED: _GraphEventKind.ValueType  # 4
+    """The first mutes the second no longer."""
+    GRAPH_EVENT_KIND_BLOCKED: _GraphEventKind.ValueType  # 5
+    """The first has blocked the second. Follows that it ended have events of their own."""
+    GRAPH_EVENT_KIND_UNBLOCKED: _GraphEventKind.ValueType  # 6
+    """The first blocks the second no longer."""
 
 class GraphEventKind(_GraphEventKind, metaclass=_GraphEventKindEnumTypeWrapper):
     """What happened between two users."""
@@ -70,7 +82,43 @@ GRAPH_EVENT_KIND_FOLLOWED: GraphEventKind.ValueType  # 1
 """The first follows the second now."""
 GRAPH_EVENT_KIND_UNFOLLOWED: GraphEventKind.ValueType  # 2
 """The first follows the second no longer."""
+GRAPH_EVENT_KIND_MUTED: GraphEventKind.ValueType  # 3
+"""The first has muted the second."""
+GRAPH_EVENT_KIND_UNMUTED: GraphEventKind.ValueType  # 4
+"""The first mutes the second no longer."""
+GRAPH_EVENT_KIND_BLOCKED: GraphEventKind.ValueType  # 5
+"""The first has blocked the second. Follows that it ended have events of their own."""
+GRAPH_EVENT_KIND_UNBLOCKED: GraphEventKind.ValueType  # 6
+"""The first blocks the second no longer."""
 Global___GraphEventKind: _TypeAlias = GraphEventKind  # noqa: Y015
+
+class _UserEventKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UserEventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UserEventKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    USER_EVENT_KIND_UNSPECIFIED: _UserEventKind.ValueType  # 0
+    """Never sent."""
+    USER_EVENT_KIND_SUSPENDED: _UserEventKind.ValueType  # 1
+    """It was suspended: nothing that it wrote is shown."""
+    USER_EVENT_KIND_RESTORED: _UserEventKind.ValueType  # 2
+    """It was restored: all that it wrote is shown again."""
+    USER_EVENT_KIND_DELETED: _UserEventKind.ValueType  # 3
+    """It was deleted: whatever is left of it is to be erased."""
+
+class UserEventKind(_UserEventKind, metaclass=_UserEventKindEnumTypeWrapper):
+    """What happened to an account."""
+
+USER_EVENT_KIND_UNSPECIFIED: UserEventKind.ValueType  # 0
+"""Never sent."""
+USER_EVENT_KIND_SUSPENDED: UserEventKind.ValueType  # 1
+"""It was suspended: nothing that it wrote is shown."""
+USER_EVENT_KIND_RESTORED: UserEventKind.ValueType  # 2
+"""It was restored: all that it wrote is shown again."""
+USER_EVENT_KIND_DELETED: UserEventKind.ValueType  # 3
+"""It was deleted: whatever is left of it is to be erased."""
+Global___UserEventKind: _TypeAlias = UserEventKind  # noqa: Y015
 
 @_typing.final
 class PostEvent(_message.Message):
@@ -112,7 +160,7 @@ class GraphEvent(_message.Message):
     FOLLOWEE_ID_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     follower_id: _builtins.int
-    """The user whose home timeline the change concerns."""
+    """The user whose home timeline the change concerns: who follows, mutes or blocks."""
     followee_id: _builtins.int
     """The other user."""
     kind: Global___GraphEventKind.ValueType
@@ -133,6 +181,32 @@ class GraphEvent(_message.Message):
 Global___GraphEvent: _TypeAlias = GraphEvent  # noqa: Y015
 
 @_typing.final
+class UserEvent(_message.Message):
+    """Something happened to an account. Topic `feed.graph.events.v1`, keyed by user id (decimal)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.int
+    """Whose account."""
+    kind: Global___UserEventKind.ValueType
+    """What happened."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.int = ...,
+        kind: Global___UserEventKind.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UserEvent: _TypeAlias = UserEvent  # noqa: Y015
+
+@_typing.final
 class FanoutChunk(_message.Message):
     """A part of a large fan-out, shared by all workers. Topic `feed.fanout.chunks.v1`, keyed by a hash of its content."""
 
@@ -141,10 +215,13 @@ class FanoutChunk(_message.Message):
     POST_ID_FIELD_NUMBER: _builtins.int
     AUTHOR_ID_FIELD_NUMBER: _builtins.int
     FOLLOWER_IDS_FIELD_NUMBER: _builtins.int
+    WITHDRAWN_FIELD_NUMBER: _builtins.int
     post_id: _builtins.int
     """The post to deliver."""
     author_id: _builtins.int
     """Its author."""
+    withdrawn: _builtins.bool
+    """Whether the post was deleted, and is to be taken out of their timelines."""
     @_builtins.property
     def follower_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The followers to deliver it to, at most 10,000."""
@@ -155,10 +232,11 @@ class FanoutChunk(_message.Message):
         post_id: _builtins.int = ...,
         author_id: _builtins.int = ...,
         follower_ids: _abc.Iterable[_builtins.int] | None = ...,
+        withdrawn: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_id", b"author_id", "follower_ids", b"follower_ids", "post_id", b"post_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_id", b"author_id", "follower_ids", b"follower_ids", "post_id", b"post_id", "withdrawn", b"withdrawn"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -189,3 +267,27 @@ class ReconcileWish(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReconcileWish: _TypeAlias = ReconcileWish  # noqa: Y015
+
+@_typing.final
+class EraseWish(_message.Message):
+    """A wish for a further part of what is left of a deleted user to be erased. Topic `feed.reconcile.v1`, keyed by user id
+    (decimal). Whoever fulfils it leaves it again as long as anything is left.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.int
+    """The deleted user."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseWish: _TypeAlias = EraseWish  # noqa: Y015

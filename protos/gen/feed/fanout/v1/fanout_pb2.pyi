@@ -29,7 +29,9 @@ class _ThresholdCauseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Thresh
     THRESHOLD_CAUSE_CONFIGURED: _ThresholdCause.ValueType  # 1
     """It is the setting."""
     THRESHOLD_CAUSE_LAG: _ThresholdCause.ValueType  # 2
-    """Consumer lag passed its limit, so more authors are pulled."""
+    """Consumer lag has passed its limit, so more authors are pulled."""
+    THRESHOLD_CAUSE_RECOVERING: _ThresholdCause.ValueType  # 3
+    """Consumer lag is gone, and the threshold on its way back to the setting."""
 
 class ThresholdCause(_ThresholdCause, metaclass=_ThresholdCauseEnumTypeWrapper):
     """Why the threshold is what it is."""
@@ -39,7 +41,9 @@ THRESHOLD_CAUSE_UNSPECIFIED: ThresholdCause.ValueType  # 0
 THRESHOLD_CAUSE_CONFIGURED: ThresholdCause.ValueType  # 1
 """It is the setting."""
 THRESHOLD_CAUSE_LAG: ThresholdCause.ValueType  # 2
-"""Consumer lag passed its limit, so more authors are pulled."""
+"""Consumer lag has passed its limit, so more authors are pulled."""
+THRESHOLD_CAUSE_RECOVERING: ThresholdCause.ValueType  # 3
+"""Consumer lag is gone, and the threshold on its way back to the setting."""
 Global___ThresholdCause: _TypeAlias = ThresholdCause  # noqa: Y015
 
 @_typing.final
@@ -71,6 +75,7 @@ class GetStatusResponse(_message.Message):
     CONFIGURED_CELEBRITY_THRESHOLD_FIELD_NUMBER: _builtins.int
     THRESHOLD_SINCE_FIELD_NUMBER: _builtins.int
     THRESHOLD_CAUSE_FIELD_NUMBER: _builtins.int
+    THRESHOLD_LEADER_FIELD_NUMBER: _builtins.int
     lag_ms: _builtins.int
     """The age of the oldest event that is not handled, in milliseconds; 0 without lag."""
     lag_events: _builtins.int
@@ -81,6 +86,8 @@ class GetStatusResponse(_message.Message):
     """The follower count from which an author is pulled when there is no lag: the setting."""
     threshold_cause: Global___ThresholdCause.ValueType
     """Why the threshold in force is what it is."""
+    threshold_leader: _builtins.str
+    """Which process moves the threshold; empty if none does just now."""
     @_builtins.property
     def threshold_since(self) -> _timestamp_pb2.Timestamp:
         """Since when the threshold in force has been what it is."""
@@ -94,10 +101,11 @@ class GetStatusResponse(_message.Message):
         configured_celebrity_threshold: _builtins.int = ...,
         threshold_since: _timestamp_pb2.Timestamp | None = ...,
         threshold_cause: Global___ThresholdCause.ValueType = ...,
+        threshold_leader: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["threshold_since", b"threshold_since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["celebrity_threshold", b"celebrity_threshold", "configured_celebrity_threshold", b"configured_celebrity_threshold", "lag_events", b"lag_events", "lag_ms", b"lag_ms", "threshold_cause", b"threshold_cause", "threshold_since", b"threshold_since"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["celebrity_threshold", b"celebrity_threshold", "configured_celebrity_threshold", b"configured_celebrity_threshold", "lag_events", b"lag_events", "lag_ms", b"lag_ms", "threshold_cause", b"threshold_cause", "threshold_leader", b"threshold_leader", "threshold_since", b"threshold_since"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

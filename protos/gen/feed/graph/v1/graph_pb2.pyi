@@ -19,6 +19,30 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _UserStanding:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UserStandingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UserStanding.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    USER_STANDING_UNSPECIFIED: _UserStanding.ValueType  # 0
+    """Never sent."""
+    USER_STANDING_ACTIVE: _UserStanding.ValueType  # 1
+    """As any other."""
+    USER_STANDING_SUSPENDED: _UserStanding.ValueType  # 2
+    """Suspended by an operator: nothing that it wrote is shown, and it can neither post nor follow."""
+
+class UserStanding(_UserStanding, metaclass=_UserStandingEnumTypeWrapper):
+    """How an account stands. A deleted one is not found, as one that never was."""
+
+USER_STANDING_UNSPECIFIED: UserStanding.ValueType  # 0
+"""Never sent."""
+USER_STANDING_ACTIVE: UserStanding.ValueType  # 1
+"""As any other."""
+USER_STANDING_SUSPENDED: UserStanding.ValueType  # 2
+"""Suspended by an operator: nothing that it wrote is shown, and it can neither post nor follow."""
+Global___UserStanding: _TypeAlias = UserStanding  # noqa: Y015
+
 class _UserView:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -81,6 +105,7 @@ class User(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     FOLLOWER_COUNT_FIELD_NUMBER: _builtins.int
     FOLLOWING_COUNT_FIELD_NUMBER: _builtins.int
+    STANDING_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """The id: a database identity, greater than 0."""
     name: _builtins.str
@@ -89,6 +114,8 @@ class User(_message.Message):
     """How many users follow this one; 0 in USER_VIEW_BASIC."""
     following_count: _builtins.int
     """How many users this one follows; 0 in USER_VIEW_BASIC."""
+    standing: Global___UserStanding.ValueType
+    """How the account stands."""
     def __init__(
         self,
         *,
@@ -96,10 +123,11 @@ class User(_message.Message):
         name: _builtins.str = ...,
         follower_count: _builtins.int = ...,
         following_count: _builtins.int = ...,
+        standing: Global___UserStanding.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["follower_count", b"follower_count", "following_count", b"following_count", "id", b"id", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["follower_count", b"follower_count", "following_count", b"following_count", "id", b"id", "name", b"name", "standing", b"standing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -746,22 +774,34 @@ class Relationship(_message.Message):
     USER_ID_FIELD_NUMBER: _builtins.int
     FOLLOWING_FIELD_NUMBER: _builtins.int
     FOLLOWED_BY_FIELD_NUMBER: _builtins.int
+    MUTING_FIELD_NUMBER: _builtins.int
+    BLOCKING_FIELD_NUMBER: _builtins.int
+    BLOCKED_BY_FIELD_NUMBER: _builtins.int
     user_id: _builtins.int
     """The user."""
     following: _builtins.bool
     """Whether the viewer follows the user."""
     followed_by: _builtins.bool
     """Whether the user follows the viewer."""
+    muting: _builtins.bool
+    """Whether the viewer mutes the user."""
+    blocking: _builtins.bool
+    """Whether the viewer blocks the user."""
+    blocked_by: _builtins.bool
+    """Whether the user blocks the viewer. It is for services that decide on what to show, and not to be told to the viewer."""
     def __init__(
         self,
         *,
         user_id: _builtins.int = ...,
         following: _builtins.bool = ...,
         followed_by: _builtins.bool = ...,
+        muting: _builtins.bool = ...,
+        blocking: _builtins.bool = ...,
+        blocked_by: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["followed_by", b"followed_by", "following", b"following", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked_by", b"blocked_by", "blocking", b"blocking", "followed_by", b"followed_by", "following", b"following", "muting", b"muting", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -837,7 +877,7 @@ class GetViewerContextResponse(_message.Message):
     FOLLOWEE_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def followee_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Whom the viewer follows: at most 5,000 ids, ascending."""
+        """Whom the viewer follows and does not mute: at most 5,000 ids, ascending."""
 
     def __init__(
         self,
@@ -889,6 +929,7 @@ class ClassifyAuthorsResponse(_message.Message):
     AUTHOR_IDS_FIELD_NUMBER: _builtins.int
     PULLED_FIELD_NUMBER: _builtins.int
     FOLLOWER_COUNTS_FIELD_NUMBER: _builtins.int
+    DELETED_AUTHOR_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def author_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """One for each distinct id, in the order in which they were asked for. Users who do not exist have no followers."""
@@ -901,16 +942,21 @@ class ClassifyAuthorsResponse(_message.Message):
     def follower_counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """How many followers the author at the same place has."""
 
+    @_builtins.property
+    def deleted_author_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Those of the authors who have been deleted: whatever they wrote, and whatever leads to them, is to be erased."""
+
     def __init__(
         self,
         *,
         author_ids: _abc.Iterable[_builtins.int] | None = ...,
         pulled: _abc.Iterable[_builtins.bool] | None = ...,
         follower_counts: _abc.Iterable[_builtins.int] | None = ...,
+        deleted_author_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_ids", b"author_ids", "follower_counts", b"follower_counts", "pulled", b"pulled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_ids", b"author_ids", "deleted_author_ids", b"deleted_author_ids", "follower_counts", b"follower_counts", "pulled", b"pulled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -946,22 +992,614 @@ class ListPulledAuthorsResponse(_message.Message):
 
     VERSION_FIELD_NUMBER: _builtins.int
     ENTERED_AUTHOR_IDS_FIELD_NUMBER: _builtins.int
+    LEFT_AUTHOR_IDS_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """The version of the index with these changes: it grows with every change and never goes back."""
     @_builtins.property
     def entered_author_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The authors who entered the index after `since_version`."""
+        """The authors who entered the index after `since_version`, and are in it."""
+
+    @_builtins.property
+    def left_author_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The authors who left the index after `since_version`, and are not in it."""
 
     def __init__(
         self,
         *,
         version: _builtins.int = ...,
         entered_author_ids: _abc.Iterable[_builtins.int] | None = ...,
+        left_author_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["entered_author_ids", b"entered_author_ids", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entered_author_ids", b"entered_author_ids", "left_author_ids", b"left_author_ids", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListPulledAuthorsResponse: _TypeAlias = ListPulledAuthorsResponse  # noqa: Y015
+
+@_typing.final
+class ListShrunkAuthorsRequest(_message.Message):
+    """Asks for pulled authors who have become too small for it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOLLOWER_COUNT_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    follower_count: _builtins.int
+    """The follower count below which an author is too small."""
+    limit: _builtins.int
+    """How many at most: 1 to 1,000."""
+    def __init__(
+        self,
+        *,
+        follower_count: _builtins.int = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["follower_count", b"follower_count", "limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListShrunkAuthorsRequest: _TypeAlias = ListShrunkAuthorsRequest  # noqa: Y015
+
+@_typing.final
+class ListShrunkAuthorsResponse(_message.Message):
+    """Pulled authors who have become too small for it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUTHORS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def authors(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShrunkAuthor]:
+        """The authors, those with the fewest followers first."""
+
+    def __init__(
+        self,
+        *,
+        authors: _abc.Iterable[Global___ShrunkAuthor] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["authors", b"authors"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListShrunkAuthorsResponse: _TypeAlias = ListShrunkAuthorsResponse  # noqa: Y015
+
+@_typing.final
+class ShrunkAuthor(_message.Message):
+    """A pulled author who has become too small for it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUTHOR_ID_FIELD_NUMBER: _builtins.int
+    FOLLOWER_COUNT_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    author_id: _builtins.int
+    """The author."""
+    follower_count: _builtins.int
+    """How many followers the author has."""
+    sequence: _builtins.int
+    """How often it has been decided that the author is pulled: by it, leaving tells whether that has happened again."""
+    def __init__(
+        self,
+        *,
+        author_id: _builtins.int = ...,
+        follower_count: _builtins.int = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_id", b"author_id", "follower_count", b"follower_count", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShrunkAuthor: _TypeAlias = ShrunkAuthor  # noqa: Y015
+
+@_typing.final
+class LeavePulledAuthorsRequest(_message.Message):
+    """Asks to take an author out of the index of pulled authors."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUTHOR_ID_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    author_id: _builtins.int
+    """The author."""
+    sequence: _builtins.int
+    """The sequence that was read before the author's posts were."""
+    def __init__(
+        self,
+        *,
+        author_id: _builtins.int = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_id", b"author_id", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeavePulledAuthorsRequest: _TypeAlias = LeavePulledAuthorsRequest  # noqa: Y015
+
+@_typing.final
+class LeavePulledAuthorsResponse(_message.Message):
+    """What became of that."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEFT_FIELD_NUMBER: _builtins.int
+    left: _builtins.bool
+    """Whether the author has left; false if it was decided meanwhile that they are pulled, or they were not in the index."""
+    def __init__(
+        self,
+        *,
+        left: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["left", b"left"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeavePulledAuthorsResponse: _TypeAlias = LeavePulledAuthorsResponse  # noqa: Y015
+
+@_typing.final
+class GetHiddenAuthorsRequest(_message.Message):
+    """Asks whose posts are withheld from a viewer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VIEWER_ID_FIELD_NUMBER: _builtins.int
+    viewer_id: _builtins.int
+    """The viewer."""
+    def __init__(
+        self,
+        *,
+        viewer_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["viewer_id", b"viewer_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetHiddenAuthorsRequest: _TypeAlias = GetHiddenAuthorsRequest  # noqa: Y015
+
+@_typing.final
+class GetHiddenAuthorsResponse(_message.Message):
+    """Whose posts are withheld from a viewer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BLOCKED_IDS_FIELD_NUMBER: _builtins.int
+    MUTED_IDS_FIELD_NUMBER: _builtins.int
+    MORE_BLOCK_FIELD_NUMBER: _builtins.int
+    more_block: _builtins.bool
+    """Whether there are more who block than are listed, 10,000. Then BatchGetRelationships tells for single authors."""
+    @_builtins.property
+    def blocked_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Whom the viewer blocks, and who blocks the viewer: ascending, each once."""
+
+    @_builtins.property
+    def muted_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Whom the viewer mutes, ascending."""
+
+    def __init__(
+        self,
+        *,
+        blocked_ids: _abc.Iterable[_builtins.int] | None = ...,
+        muted_ids: _abc.Iterable[_builtins.int] | None = ...,
+        more_block: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked_ids", b"blocked_ids", "more_block", b"more_block", "muted_ids", b"muted_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetHiddenAuthorsResponse: _TypeAlias = GetHiddenAuthorsResponse  # noqa: Y015
+
+@_typing.final
+class EraseUserRequest(_message.Message):
+    """Asks to erase what is left of a deleted user."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.int
+    """The deleted user."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseUserRequest: _TypeAlias = EraseUserRequest  # noqa: Y015
+
+@_typing.final
+class EraseUserResponse(_message.Message):
+    """A part of it is erased."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERASED_EDGES_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    erased_edges: _builtins.int
+    """How many follows, blocks and mutes this call erased."""
+    done: _builtins.bool
+    """Whether nothing is left."""
+    def __init__(
+        self,
+        *,
+        erased_edges: _builtins.int = ...,
+        done: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "erased_edges", b"erased_edges"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseUserResponse: _TypeAlias = EraseUserResponse  # noqa: Y015
+
+@_typing.final
+class StreamActiveUsersRequest(_message.Message):
+    """Asks for all users who were active lately."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTIVE_DAYS_FIELD_NUMBER: _builtins.int
+    active_days: _builtins.int
+    """How many days ago they were active at the longest, by the calendar in UTC: 0 means today."""
+    def __init__(
+        self,
+        *,
+        active_days: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_days", b"active_days"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamActiveUsersRequest: _TypeAlias = StreamActiveUsersRequest  # noqa: Y015
+
+@_typing.final
+class StreamActiveUsersResponse(_message.Message):
+    """A large page of users who were active lately."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def user_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """User ids, ascending, at most 10,000 a page."""
+
+    def __init__(
+        self,
+        *,
+        user_ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["user_ids", b"user_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamActiveUsersResponse: _TypeAlias = StreamActiveUsersResponse  # noqa: Y015
+
+@_typing.final
+class BlockRequest(_message.Message):
+    """Asks to block a user."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_ID_FIELD_NUMBER: _builtins.int
+    BLOCKED_ID_FIELD_NUMBER: _builtins.int
+    actor_id: _builtins.int
+    """The acting user, who blocks."""
+    blocked_id: _builtins.int
+    """The user to block."""
+    def __init__(
+        self,
+        *,
+        actor_id: _builtins.int = ...,
+        blocked_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_id", b"actor_id", "blocked_id", b"blocked_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BlockRequest: _TypeAlias = BlockRequest  # noqa: Y015
+
+@_typing.final
+class BlockResponse(_message.Message):
+    """The actor blocks the user."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CREATED_FIELD_NUMBER: _builtins.int
+    created: _builtins.bool
+    """Whether the block is new; false if it stood already."""
+    def __init__(
+        self,
+        *,
+        created: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BlockResponse: _TypeAlias = BlockResponse  # noqa: Y015
+
+@_typing.final
+class UnblockRequest(_message.Message):
+    """Asks to end a block."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_ID_FIELD_NUMBER: _builtins.int
+    BLOCKED_ID_FIELD_NUMBER: _builtins.int
+    actor_id: _builtins.int
+    """The acting user, who stops blocking."""
+    blocked_id: _builtins.int
+    """The user to block no longer."""
+    def __init__(
+        self,
+        *,
+        actor_id: _builtins.int = ...,
+        blocked_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_id", b"actor_id", "blocked_id", b"blocked_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnblockRequest: _TypeAlias = UnblockRequest  # noqa: Y015
+
+@_typing.final
+class UnblockResponse(_message.Message):
+    """The actor does not block the user."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REMOVED_FIELD_NUMBER: _builtins.int
+    removed: _builtins.bool
+    """Whether a block was ended; false if there was none."""
+    def __init__(
+        self,
+        *,
+        removed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["removed", b"removed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnblockResponse: _TypeAlias = UnblockResponse  # noqa: Y015
+
+@_typing.final
+class MuteRequest(_message.Message):
+    """Asks to mute a user."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_ID_FIELD_NUMBER: _builtins.int
+    MUTED_ID_FIELD_NUMBER: _builtins.int
+    actor_id: _builtins.int
+    """The acting user, who mutes."""
+    muted_id: _builtins.int
+    """The user to mute."""
+    def __init__(
+        self,
+        *,
+        actor_id: _builtins.int = ...,
+        muted_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_id", b"actor_id", "muted_id", b"muted_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MuteRequest: _TypeAlias = MuteRequest  # noqa: Y015
+
+@_typing.final
+class MuteResponse(_message.Message):
+    """The actor mutes the user."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CREATED_FIELD_NUMBER: _builtins.int
+    created: _builtins.bool
+    """Whether the mute is new; false if it stood already."""
+    def __init__(
+        self,
+        *,
+        created: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MuteResponse: _TypeAlias = MuteResponse  # noqa: Y015
+
+@_typing.final
+class UnmuteRequest(_message.Message):
+    """Asks to end a mute."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_ID_FIELD_NUMBER: _builtins.int
+    MUTED_ID_FIELD_NUMBER: _builtins.int
+    actor_id: _builtins.int
+    """The acting user, who stops muting."""
+    muted_id: _builtins.int
+    """The user to mute no longer."""
+    def __init__(
+        self,
+        *,
+        actor_id: _builtins.int = ...,
+        muted_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_id", b"actor_id", "muted_id", b"muted_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnmuteRequest: _TypeAlias = UnmuteRequest  # noqa: Y015
+
+@_typing.final
+class UnmuteResponse(_message.Message):
+    """The actor does not mute the user."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REMOVED_FIELD_NUMBER: _builtins.int
+    removed: _builtins.bool
+    """Whether a mute was ended; false if there was none."""
+    def __init__(
+        self,
+        *,
+        removed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["removed", b"removed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnmuteResponse: _TypeAlias = UnmuteResponse  # noqa: Y015
+
+@_typing.final
+class ListBlockedRequest(_message.Message):
+    """Asks for a page of those whom one blocks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.int
+    """Whose blocks; they are for this user's eyes alone."""
+    page_size: _builtins.int
+    """How many at most; 0 means 20, and more than 50 gives 50."""
+    page_token: _builtins.str
+    """Where to go on: empty, or the `next_page_token` of the page before."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBlockedRequest: _TypeAlias = ListBlockedRequest  # noqa: Y015
+
+@_typing.final
+class ListBlockedResponse(_message.Message):
+    """A page of those whom one blocks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USERS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """The token of the next page; empty at the end, and only there."""
+    @_builtins.property
+    def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___User]:
+        """The users with counts, the newest block first."""
+
+    def __init__(
+        self,
+        *,
+        users: _abc.Iterable[Global___User] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "users", b"users"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListBlockedResponse: _TypeAlias = ListBlockedResponse  # noqa: Y015
+
+@_typing.final
+class ListMutedRequest(_message.Message):
+    """Asks for a page of those whom one mutes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.int
+    """Whose mutes; they are for this user's eyes alone."""
+    page_size: _builtins.int
+    """How many at most; 0 means 20, and more than 50 gives 50."""
+    page_token: _builtins.str
+    """Where to go on: empty, or the `next_page_token` of the page before."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMutedRequest: _TypeAlias = ListMutedRequest  # noqa: Y015
+
+@_typing.final
+class ListMutedResponse(_message.Message):
+    """A page of those whom one mutes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USERS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """The token of the next page; empty at the end, and only there."""
+    @_builtins.property
+    def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___User]:
+        """The users with counts, the newest mute first."""
+
+    def __init__(
+        self,
+        *,
+        users: _abc.Iterable[Global___User] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "users", b"users"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListMutedResponse: _TypeAlias = ListMutedResponse  # noqa: Y015

@@ -65,6 +65,36 @@ class GraphServiceStub:
                 request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnfollowRequest.SerializeToString,
                 response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnfollowResponse.FromString,
                 _registered_method=True)
+        self.Block = channel.unary_unary(
+                '/feed.graph.v1.GraphService/Block',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.BlockRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.BlockResponse.FromString,
+                _registered_method=True)
+        self.Unblock = channel.unary_unary(
+                '/feed.graph.v1.GraphService/Unblock',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnblockRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnblockResponse.FromString,
+                _registered_method=True)
+        self.Mute = channel.unary_unary(
+                '/feed.graph.v1.GraphService/Mute',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.MuteRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.MuteResponse.FromString,
+                _registered_method=True)
+        self.Unmute = channel.unary_unary(
+                '/feed.graph.v1.GraphService/Unmute',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnmuteRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnmuteResponse.FromString,
+                _registered_method=True)
+        self.ListBlocked = channel.unary_unary(
+                '/feed.graph.v1.GraphService/ListBlocked',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListBlockedRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListBlockedResponse.FromString,
+                _registered_method=True)
+        self.ListMuted = channel.unary_unary(
+                '/feed.graph.v1.GraphService/ListMuted',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedResponse.FromString,
+                _registered_method=True)
         self.ListFollowers = channel.unary_unary(
                 '/feed.graph.v1.GraphService/ListFollowers',
                 request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListFollowersRequest.SerializeToString,
@@ -90,6 +120,11 @@ class GraphServiceStub:
                 request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamFolloweesRequest.SerializeToString,
                 response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamFolloweesResponse.FromString,
                 _registered_method=True)
+        self.StreamActiveUsers = channel.unary_stream(
+                '/feed.graph.v1.GraphService/StreamActiveUsers',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveUsersRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveUsersResponse.FromString,
+                _registered_method=True)
         self.BatchGetRelationships = channel.unary_unary(
                 '/feed.graph.v1.GraphService/BatchGetRelationships',
                 request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.BatchGetRelationshipsRequest.SerializeToString,
@@ -110,10 +145,30 @@ class GraphServiceStub:
                 request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListPulledAuthorsRequest.SerializeToString,
                 response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListPulledAuthorsResponse.FromString,
                 _registered_method=True)
+        self.ListShrunkAuthors = channel.unary_unary(
+                '/feed.graph.v1.GraphService/ListShrunkAuthors',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListShrunkAuthorsRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListShrunkAuthorsResponse.FromString,
+                _registered_method=True)
+        self.LeavePulledAuthors = channel.unary_unary(
+                '/feed.graph.v1.GraphService/LeavePulledAuthors',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.LeavePulledAuthorsRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.LeavePulledAuthorsResponse.FromString,
+                _registered_method=True)
         self.GetViewerContext = channel.unary_unary(
                 '/feed.graph.v1.GraphService/GetViewerContext',
                 request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetViewerContextRequest.SerializeToString,
                 response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetViewerContextResponse.FromString,
+                _registered_method=True)
+        self.GetHiddenAuthors = channel.unary_unary(
+                '/feed.graph.v1.GraphService/GetHiddenAuthors',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetHiddenAuthorsRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetHiddenAuthorsResponse.FromString,
+                _registered_method=True)
+        self.EraseUser = channel.unary_unary(
+                '/feed.graph.v1.GraphService/EraseUser',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.EraseUserRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.EraseUserResponse.FromString,
                 _registered_method=True)
 
 
@@ -145,8 +200,8 @@ class GraphServiceServicer:
     def Follow(self, request, context):
         """Makes the actor follow a user. Following one who is followed already succeeds and changes nothing.
 
-        Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_FOLLOW_SELF,
-        FOLLOWING_LIMIT_REACHED.
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two); PERMISSION_DENIED ACCOUNT_SUSPENDED (the actor);
+        FAILED_PRECONDITION CANNOT_FOLLOW_SELF, USER_SUSPENDED, BLOCKED, FOLLOWING_LIMIT_REACHED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -155,7 +210,7 @@ class GraphServiceServicer:
     def BatchFollow(self, request, context):
         """Makes the actor follow many users, as after an import of contacts; each id has an outcome of its own.
 
-        Errors: NOT_FOUND USER_NOT_FOUND (the actor).
+        Errors: NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED ACCOUNT_SUSPENDED (the actor).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -165,6 +220,58 @@ class GraphServiceServicer:
         """Ends a follow. Unfollowing one who is not followed succeeds and changes nothing.
 
         Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Block(self, request, context):
+        """Makes the actor block a user: the follows between the two end in the same transaction, neither can follow the other
+        from then on, and neither sees what the other writes. Blocking one who is blocked already succeeds and changes nothing.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_BLOCK_SELF, BLOCKING_LIMIT_REACHED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Unblock(self, request, context):
+        """Ends a block; follows that it ended stay ended. Unblocking one who is not blocked succeeds and changes nothing.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Mute(self, request, context):
+        """Makes the actor mute a user, whose posts are then in none of the actor's feeds; everything else stays. Muting one who
+        is muted already succeeds and changes nothing. Whether the actor follows the user does not matter.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_MUTE_SELF, MUTING_LIMIT_REACHED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Unmute(self, request, context):
+        """Ends a mute. Unmuting one who is not muted succeeds and changes nothing.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBlocked(self, request, context):
+        """Lists the users whom one blocks, the newest block first. Errors: NOT_FOUND USER_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMuted(self, request, context):
+        """Lists the users whom one mutes, the newest mute first. Errors: NOT_FOUND USER_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -207,6 +314,14 @@ class GraphServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamActiveUsers(self, request, context):
+        """Streams the ids of all users who were active lately, in large packed pages, ascending: those who may have a home
+        timeline. Who becomes active while the stream runs may be missing from it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def BatchGetRelationships(self, request, context):
         """Tells how a viewer and many users stand to one another, one answer for each distinct id, in the order asked. Errors:
         NOT_FOUND USER_NOT_FOUND (the viewer). A user who does not exist follows nobody and is followed by nobody.
@@ -224,7 +339,7 @@ class GraphServiceServicer:
 
     def ClassifyAuthors(self, request, context):
         """Decides which authors are pulled, and enters those into the index of pulled authors before it answers. An author is
-        pulled from the first time that they are found to have as many followers as the threshold.
+        pulled from when they are found to have as many followers as the threshold, until they leave the index.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -238,8 +353,40 @@ class GraphServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListShrunkAuthors(self, request, context):
+        """Lists pulled authors who have become too small for it, those with the fewest followers first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeavePulledAuthors(self, request, context):
+        """Takes an author out of the index of pulled authors, unless it was decided again meanwhile that they are pulled. To be
+        called only when all the author's posts of before `sequence` was read are in the timelines of their active followers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetViewerContext(self, request, context):
         """Returns all that a timeline must know of its viewer. Errors: NOT_FOUND USER_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetHiddenAuthors(self, request, context):
+        """Returns whose posts are withheld from a viewer. Nothing is withheld from a user who does not exist.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EraseUser(self, request, context):
+        """Erases a further part of what is left of a deleted user: follows, blocks, mutes, activity and counts. To be called
+        again until nothing is left. Every follow that ends has its event.
+
+        Errors: FAILED_PRECONDITION USER_NOT_DELETED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -278,6 +425,36 @@ def add_GraphServiceServicer_to_server(servicer, server):
                     request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnfollowRequest.FromString,
                     response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnfollowResponse.SerializeToString,
             ),
+            'Block': grpc.unary_unary_rpc_method_handler(
+                    servicer.Block,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.BlockRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.BlockResponse.SerializeToString,
+            ),
+            'Unblock': grpc.unary_unary_rpc_method_handler(
+                    servicer.Unblock,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnblockRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnblockResponse.SerializeToString,
+            ),
+            'Mute': grpc.unary_unary_rpc_method_handler(
+                    servicer.Mute,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.MuteRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.MuteResponse.SerializeToString,
+            ),
+            'Unmute': grpc.unary_unary_rpc_method_handler(
+                    servicer.Unmute,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnmuteRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnmuteResponse.SerializeToString,
+            ),
+            'ListBlocked': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBlocked,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListBlockedRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListBlockedResponse.SerializeToString,
+            ),
+            'ListMuted': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMuted,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedResponse.SerializeToString,
+            ),
             'ListFollowers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListFollowers,
                     request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListFollowersRequest.FromString,
@@ -303,6 +480,11 @@ def add_GraphServiceServicer_to_server(servicer, server):
                     request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamFolloweesRequest.FromString,
                     response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamFolloweesResponse.SerializeToString,
             ),
+            'StreamActiveUsers': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamActiveUsers,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveUsersRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveUsersResponse.SerializeToString,
+            ),
             'BatchGetRelationships': grpc.unary_unary_rpc_method_handler(
                     servicer.BatchGetRelationships,
                     request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.BatchGetRelationshipsRequest.FromString,
@@ -323,10 +505,30 @@ def add_GraphServiceServicer_to_server(servicer, server):
                     request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListPulledAuthorsRequest.FromString,
                     response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListPulledAuthorsResponse.SerializeToString,
             ),
+            'ListShrunkAuthors': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListShrunkAuthors,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListShrunkAuthorsRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListShrunkAuthorsResponse.SerializeToString,
+            ),
+            'LeavePulledAuthors': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeavePulledAuthors,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.LeavePulledAuthorsRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.LeavePulledAuthorsResponse.SerializeToString,
+            ),
             'GetViewerContext': grpc.unary_unary_rpc_method_handler(
                     servicer.GetViewerContext,
                     request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetViewerContextRequest.FromString,
                     response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetViewerContextResponse.SerializeToString,
+            ),
+            'GetHiddenAuthors': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetHiddenAuthors,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetHiddenAuthorsRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetHiddenAuthorsResponse.SerializeToString,
+            ),
+            'EraseUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseUser,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.EraseUserRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.EraseUserResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -503,6 +705,168 @@ class GraphService:
             _registered_method=True)
 
     @staticmethod
+    def Block(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/Block',
+            feed_dot_graph_dot_v1_dot_graph__pb2.BlockRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.BlockResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Unblock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/Unblock',
+            feed_dot_graph_dot_v1_dot_graph__pb2.UnblockRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.UnblockResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Mute(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/Mute',
+            feed_dot_graph_dot_v1_dot_graph__pb2.MuteRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.MuteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Unmute(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/Unmute',
+            feed_dot_graph_dot_v1_dot_graph__pb2.UnmuteRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.UnmuteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBlocked(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/ListBlocked',
+            feed_dot_graph_dot_v1_dot_graph__pb2.ListBlockedRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.ListBlockedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMuted(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/ListMuted',
+            feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListFollowers(request,
             target,
             options=(),
@@ -638,6 +1002,33 @@ class GraphService:
             _registered_method=True)
 
     @staticmethod
+    def StreamActiveUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/StreamActiveUsers',
+            feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveUsersRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.StreamActiveUsersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def BatchGetRelationships(request,
             target,
             options=(),
@@ -746,6 +1137,60 @@ class GraphService:
             _registered_method=True)
 
     @staticmethod
+    def ListShrunkAuthors(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/ListShrunkAuthors',
+            feed_dot_graph_dot_v1_dot_graph__pb2.ListShrunkAuthorsRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.ListShrunkAuthorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeavePulledAuthors(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/LeavePulledAuthors',
+            feed_dot_graph_dot_v1_dot_graph__pb2.LeavePulledAuthorsRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.LeavePulledAuthorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def GetViewerContext(request,
             target,
             options=(),
@@ -762,6 +1207,60 @@ class GraphService:
             '/feed.graph.v1.GraphService/GetViewerContext',
             feed_dot_graph_dot_v1_dot_graph__pb2.GetViewerContextRequest.SerializeToString,
             feed_dot_graph_dot_v1_dot_graph__pb2.GetViewerContextResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetHiddenAuthors(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/GetHiddenAuthors',
+            feed_dot_graph_dot_v1_dot_graph__pb2.GetHiddenAuthorsRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.GetHiddenAuthorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/EraseUser',
+            feed_dot_graph_dot_v1_dot_graph__pb2.EraseUserRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.EraseUserResponse.FromString,
             options,
             channel_credentials,
             insecure,

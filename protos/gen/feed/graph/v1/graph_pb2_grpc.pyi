@@ -42,19 +42,45 @@ class GraphServiceStub:
     Follow: _grpc.UnaryUnaryMultiCallable[_graph_pb2.FollowRequest, _graph_pb2.FollowResponse]
     """Makes the actor follow a user. Following one who is followed already succeeds and changes nothing.
 
-    Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_FOLLOW_SELF,
-    FOLLOWING_LIMIT_REACHED.
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two); PERMISSION_DENIED ACCOUNT_SUSPENDED (the actor);
+    FAILED_PRECONDITION CANNOT_FOLLOW_SELF, USER_SUSPENDED, BLOCKED, FOLLOWING_LIMIT_REACHED.
     """
     BatchFollow: _grpc.UnaryUnaryMultiCallable[_graph_pb2.BatchFollowRequest, _graph_pb2.BatchFollowResponse]
     """Makes the actor follow many users, as after an import of contacts; each id has an outcome of its own.
 
-    Errors: NOT_FOUND USER_NOT_FOUND (the actor).
+    Errors: NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED ACCOUNT_SUSPENDED (the actor).
     """
     Unfollow: _grpc.UnaryUnaryMultiCallable[_graph_pb2.UnfollowRequest, _graph_pb2.UnfollowResponse]
     """Ends a follow. Unfollowing one who is not followed succeeds and changes nothing.
 
     Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
     """
+    Block: _grpc.UnaryUnaryMultiCallable[_graph_pb2.BlockRequest, _graph_pb2.BlockResponse]
+    """Makes the actor block a user: the follows between the two end in the same transaction, neither can follow the other
+    from then on, and neither sees what the other writes. Blocking one who is blocked already succeeds and changes nothing.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_BLOCK_SELF, BLOCKING_LIMIT_REACHED.
+    """
+    Unblock: _grpc.UnaryUnaryMultiCallable[_graph_pb2.UnblockRequest, _graph_pb2.UnblockResponse]
+    """Ends a block; follows that it ended stay ended. Unblocking one who is not blocked succeeds and changes nothing.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+    """
+    Mute: _grpc.UnaryUnaryMultiCallable[_graph_pb2.MuteRequest, _graph_pb2.MuteResponse]
+    """Makes the actor mute a user, whose posts are then in none of the actor's feeds; everything else stays. Muting one who
+    is muted already succeeds and changes nothing. Whether the actor follows the user does not matter.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_MUTE_SELF, MUTING_LIMIT_REACHED.
+    """
+    Unmute: _grpc.UnaryUnaryMultiCallable[_graph_pb2.UnmuteRequest, _graph_pb2.UnmuteResponse]
+    """Ends a mute. Unmuting one who is not muted succeeds and changes nothing.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+    """
+    ListBlocked: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ListBlockedRequest, _graph_pb2.ListBlockedResponse]
+    """Lists the users whom one blocks, the newest block first. Errors: NOT_FOUND USER_NOT_FOUND."""
+    ListMuted: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ListMutedRequest, _graph_pb2.ListMutedResponse]
+    """Lists the users whom one mutes, the newest mute first. Errors: NOT_FOUND USER_NOT_FOUND."""
     ListFollowers: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ListFollowersRequest, _graph_pb2.ListFollowersResponse]
     """Lists the users who follow one, the newest follow first. Errors: NOT_FOUND USER_NOT_FOUND."""
     ListFollowees: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ListFolloweesRequest, _graph_pb2.ListFolloweesResponse]
@@ -69,6 +95,10 @@ class GraphServiceStub:
     """
     StreamFollowees: _grpc.UnaryStreamMultiCallable[_graph_pb2.StreamFolloweesRequest, _graph_pb2.StreamFolloweesResponse]
     """Streams the ids of all followees, as StreamFollowers does for followers."""
+    StreamActiveUsers: _grpc.UnaryStreamMultiCallable[_graph_pb2.StreamActiveUsersRequest, _graph_pb2.StreamActiveUsersResponse]
+    """Streams the ids of all users who were active lately, in large packed pages, ascending: those who may have a home
+    timeline. Who becomes active while the stream runs may be missing from it.
+    """
     BatchGetRelationships: _grpc.UnaryUnaryMultiCallable[_graph_pb2.BatchGetRelationshipsRequest, _graph_pb2.BatchGetRelationshipsResponse]
     """Tells how a viewer and many users stand to one another, one answer for each distinct id, in the order asked. Errors:
     NOT_FOUND USER_NOT_FOUND (the viewer). A user who does not exist follows nobody and is followed by nobody.
@@ -77,14 +107,28 @@ class GraphServiceStub:
     """Records that a user is active now. Written at most once a day for each user. Errors: NOT_FOUND USER_NOT_FOUND."""
     ClassifyAuthors: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ClassifyAuthorsRequest, _graph_pb2.ClassifyAuthorsResponse]
     """Decides which authors are pulled, and enters those into the index of pulled authors before it answers. An author is
-    pulled from the first time that they are found to have as many followers as the threshold.
+    pulled from when they are found to have as many followers as the threshold, until they leave the index.
     """
     ListPulledAuthors: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ListPulledAuthorsRequest, _graph_pb2.ListPulledAuthorsResponse]
     """Returns the index of pulled authors, or what has changed in it since a version of it. Who asks twice a second knows
     every author who is pulled within a second.
     """
+    ListShrunkAuthors: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ListShrunkAuthorsRequest, _graph_pb2.ListShrunkAuthorsResponse]
+    """Lists pulled authors who have become too small for it, those with the fewest followers first."""
+    LeavePulledAuthors: _grpc.UnaryUnaryMultiCallable[_graph_pb2.LeavePulledAuthorsRequest, _graph_pb2.LeavePulledAuthorsResponse]
+    """Takes an author out of the index of pulled authors, unless it was decided again meanwhile that they are pulled. To be
+    called only when all the author's posts of before `sequence` was read are in the timelines of their active followers.
+    """
     GetViewerContext: _grpc.UnaryUnaryMultiCallable[_graph_pb2.GetViewerContextRequest, _graph_pb2.GetViewerContextResponse]
     """Returns all that a timeline must know of its viewer. Errors: NOT_FOUND USER_NOT_FOUND."""
+    GetHiddenAuthors: _grpc.UnaryUnaryMultiCallable[_graph_pb2.GetHiddenAuthorsRequest, _graph_pb2.GetHiddenAuthorsResponse]
+    """Returns whose posts are withheld from a viewer. Nothing is withheld from a user who does not exist."""
+    EraseUser: _grpc.UnaryUnaryMultiCallable[_graph_pb2.EraseUserRequest, _graph_pb2.EraseUserResponse]
+    """Erases a further part of what is left of a deleted user: follows, blocks, mutes, activity and counts. To be called
+    again until nothing is left. Every follow that ends has its event.
+
+    Errors: FAILED_PRECONDITION USER_NOT_DELETED.
+    """
 
 @_typing.type_check_only
 class GraphServiceAsyncStub(GraphServiceStub):
@@ -100,19 +144,45 @@ class GraphServiceAsyncStub(GraphServiceStub):
     Follow: _aio.UnaryUnaryMultiCallable[_graph_pb2.FollowRequest, _graph_pb2.FollowResponse]  # type: ignore[assignment]
     """Makes the actor follow a user. Following one who is followed already succeeds and changes nothing.
 
-    Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_FOLLOW_SELF,
-    FOLLOWING_LIMIT_REACHED.
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two); PERMISSION_DENIED ACCOUNT_SUSPENDED (the actor);
+    FAILED_PRECONDITION CANNOT_FOLLOW_SELF, USER_SUSPENDED, BLOCKED, FOLLOWING_LIMIT_REACHED.
     """
     BatchFollow: _aio.UnaryUnaryMultiCallable[_graph_pb2.BatchFollowRequest, _graph_pb2.BatchFollowResponse]  # type: ignore[assignment]
     """Makes the actor follow many users, as after an import of contacts; each id has an outcome of its own.
 
-    Errors: NOT_FOUND USER_NOT_FOUND (the actor).
+    Errors: NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED ACCOUNT_SUSPENDED (the actor).
     """
     Unfollow: _aio.UnaryUnaryMultiCallable[_graph_pb2.UnfollowRequest, _graph_pb2.UnfollowResponse]  # type: ignore[assignment]
     """Ends a follow. Unfollowing one who is not followed succeeds and changes nothing.
 
     Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
     """
+    Block: _aio.UnaryUnaryMultiCallable[_graph_pb2.BlockRequest, _graph_pb2.BlockResponse]  # type: ignore[assignment]
+    """Makes the actor block a user: the follows between the two end in the same transaction, neither can follow the other
+    from then on, and neither sees what the other writes. Blocking one who is blocked already succeeds and changes nothing.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_BLOCK_SELF, BLOCKING_LIMIT_REACHED.
+    """
+    Unblock: _aio.UnaryUnaryMultiCallable[_graph_pb2.UnblockRequest, _graph_pb2.UnblockResponse]  # type: ignore[assignment]
+    """Ends a block; follows that it ended stay ended. Unblocking one who is not blocked succeeds and changes nothing.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+    """
+    Mute: _aio.UnaryUnaryMultiCallable[_graph_pb2.MuteRequest, _graph_pb2.MuteResponse]  # type: ignore[assignment]
+    """Makes the actor mute a user, whose posts are then in none of the actor's feeds; everything else stays. Muting one who
+    is muted already succeeds and changes nothing. Whether the actor follows the user does not matter.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_MUTE_SELF, MUTING_LIMIT_REACHED.
+    """
+    Unmute: _aio.UnaryUnaryMultiCallable[_graph_pb2.UnmuteRequest, _graph_pb2.UnmuteResponse]  # type: ignore[assignment]
+    """Ends a mute. Unmuting one who is not muted succeeds and changes nothing.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+    """
+    ListBlocked: _aio.UnaryUnaryMultiCallable[_graph_pb2.ListBlockedRequest, _graph_pb2.ListBlockedResponse]  # type: ignore[assignment]
+    """Lists the users whom one blocks, the newest block first. Errors: NOT_FOUND USER_NOT_FOUND."""
+    ListMuted: _aio.UnaryUnaryMultiCallable[_graph_pb2.ListMutedRequest, _graph_pb2.ListMutedResponse]  # type: ignore[assignment]
+    """Lists the users whom one mutes, the newest mute first. Errors: NOT_FOUND USER_NOT_FOUND."""
     ListFollowers: _aio.UnaryUnaryMultiCallable[_graph_pb2.ListFollowersRequest, _graph_pb2.ListFollowersResponse]  # type: ignore[assignment]
     """Lists the users who follow one, the newest follow first. Errors: NOT_FOUND USER_NOT_FOUND."""
     ListFollowees: _aio.UnaryUnaryMultiCallable[_graph_pb2.ListFolloweesRequest, _graph_pb2.ListFolloweesResponse]  # type: ignore[assignment]
@@ -127,6 +197,10 @@ class GraphServiceAsyncStub(GraphServiceStub):
     """
     StreamFollowees: _aio.UnaryStreamMultiCallable[_graph_pb2.StreamFolloweesRequest, _graph_pb2.StreamFolloweesResponse]  # type: ignore[assignment]
     """Streams the ids of all followees, as StreamFollowers does for followers."""
+    StreamActiveUsers: _aio.UnaryStreamMultiCallable[_graph_pb2.StreamActiveUsersRequest, _graph_pb2.StreamActiveUsersResponse]  # type: ignore[assignment]
+    """Streams the ids of all users who were active lately, in large packed pages, ascending: those who may have a home
+    timeline. Who becomes active while the stream runs may be missing from it.
+    """
     BatchGetRelationships: _aio.UnaryUnaryMultiCallable[_graph_pb2.BatchGetRelationshipsRequest, _graph_pb2.BatchGetRelationshipsResponse]  # type: ignore[assignment]
     """Tells how a viewer and many users stand to one another, one answer for each distinct id, in the order asked. Errors:
     NOT_FOUND USER_NOT_FOUND (the viewer). A user who does not exist follows nobody and is followed by nobody.
@@ -135,14 +209,28 @@ class GraphServiceAsyncStub(GraphServiceStub):
     """Records that a user is active now. Written at most once a day for each user. Errors: NOT_FOUND USER_NOT_FOUND."""
     ClassifyAuthors: _aio.UnaryUnaryMultiCallable[_graph_pb2.ClassifyAuthorsRequest, _graph_pb2.ClassifyAuthorsResponse]  # type: ignore[assignment]
     """Decides which authors are pulled, and enters those into the index of pulled authors before it answers. An author is
-    pulled from the first time that they are found to have as many followers as the threshold.
+    pulled from when they are found to have as many followers as the threshold, until they leave the index.
     """
     ListPulledAuthors: _aio.UnaryUnaryMultiCallable[_graph_pb2.ListPulledAuthorsRequest, _graph_pb2.ListPulledAuthorsResponse]  # type: ignore[assignment]
     """Returns the index of pulled authors, or what has changed in it since a version of it. Who asks twice a second knows
     every author who is pulled within a second.
     """
+    ListShrunkAuthors: _aio.UnaryUnaryMultiCallable[_graph_pb2.ListShrunkAuthorsRequest, _graph_pb2.ListShrunkAuthorsResponse]  # type: ignore[assignment]
+    """Lists pulled authors who have become too small for it, those with the fewest followers first."""
+    LeavePulledAuthors: _aio.UnaryUnaryMultiCallable[_graph_pb2.LeavePulledAuthorsRequest, _graph_pb2.LeavePulledAuthorsResponse]  # type: ignore[assignment]
+    """Takes an author out of the index of pulled authors, unless it was decided again meanwhile that they are pulled. To be
+    called only when all the author's posts of before `sequence` was read are in the timelines of their active followers.
+    """
     GetViewerContext: _aio.UnaryUnaryMultiCallable[_graph_pb2.GetViewerContextRequest, _graph_pb2.GetViewerContextResponse]  # type: ignore[assignment]
     """Returns all that a timeline must know of its viewer. Errors: NOT_FOUND USER_NOT_FOUND."""
+    GetHiddenAuthors: _aio.UnaryUnaryMultiCallable[_graph_pb2.GetHiddenAuthorsRequest, _graph_pb2.GetHiddenAuthorsResponse]  # type: ignore[assignment]
+    """Returns whose posts are withheld from a viewer. Nothing is withheld from a user who does not exist."""
+    EraseUser: _aio.UnaryUnaryMultiCallable[_graph_pb2.EraseUserRequest, _graph_pb2.EraseUserResponse]  # type: ignore[assignment]
+    """Erases a further part of what is left of a deleted user: follows, blocks, mutes, activity and counts. To be called
+    again until nothing is left. Every follow that ends has its event.
+
+    Errors: FAILED_PRECONDITION USER_NOT_DELETED.
+    """
 
 class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
     """Keeps users, their follows and their activity, and tells a timeline whom its viewer follows."""
@@ -179,8 +267,8 @@ class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_graph_pb2.FollowResponse, _abc.Awaitable[_graph_pb2.FollowResponse]]:
         """Makes the actor follow a user. Following one who is followed already succeeds and changes nothing.
 
-        Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_FOLLOW_SELF,
-        FOLLOWING_LIMIT_REACHED.
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two); PERMISSION_DENIED ACCOUNT_SUSPENDED (the actor);
+        FAILED_PRECONDITION CANNOT_FOLLOW_SELF, USER_SUSPENDED, BLOCKED, FOLLOWING_LIMIT_REACHED.
         """
 
     @_abc_1.abstractmethod
@@ -191,7 +279,7 @@ class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_graph_pb2.BatchFollowResponse, _abc.Awaitable[_graph_pb2.BatchFollowResponse]]:
         """Makes the actor follow many users, as after an import of contacts; each id has an outcome of its own.
 
-        Errors: NOT_FOUND USER_NOT_FOUND (the actor).
+        Errors: NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED ACCOUNT_SUSPENDED (the actor).
         """
 
     @_abc_1.abstractmethod
@@ -204,6 +292,68 @@ class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
         """
+
+    @_abc_1.abstractmethod
+    def Block(
+        self,
+        request: _graph_pb2.BlockRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.BlockResponse, _abc.Awaitable[_graph_pb2.BlockResponse]]:
+        """Makes the actor block a user: the follows between the two end in the same transaction, neither can follow the other
+        from then on, and neither sees what the other writes. Blocking one who is blocked already succeeds and changes nothing.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_BLOCK_SELF, BLOCKING_LIMIT_REACHED.
+        """
+
+    @_abc_1.abstractmethod
+    def Unblock(
+        self,
+        request: _graph_pb2.UnblockRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.UnblockResponse, _abc.Awaitable[_graph_pb2.UnblockResponse]]:
+        """Ends a block; follows that it ended stay ended. Unblocking one who is not blocked succeeds and changes nothing.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+        """
+
+    @_abc_1.abstractmethod
+    def Mute(
+        self,
+        request: _graph_pb2.MuteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.MuteResponse, _abc.Awaitable[_graph_pb2.MuteResponse]]:
+        """Makes the actor mute a user, whose posts are then in none of the actor's feeds; everything else stays. Muting one who
+        is muted already succeeds and changes nothing. Whether the actor follows the user does not matter.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION CANNOT_MUTE_SELF, MUTING_LIMIT_REACHED.
+        """
+
+    @_abc_1.abstractmethod
+    def Unmute(
+        self,
+        request: _graph_pb2.UnmuteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.UnmuteResponse, _abc.Awaitable[_graph_pb2.UnmuteResponse]]:
+        """Ends a mute. Unmuting one who is not muted succeeds and changes nothing.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+        """
+
+    @_abc_1.abstractmethod
+    def ListBlocked(
+        self,
+        request: _graph_pb2.ListBlockedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.ListBlockedResponse, _abc.Awaitable[_graph_pb2.ListBlockedResponse]]:
+        """Lists the users whom one blocks, the newest block first. Errors: NOT_FOUND USER_NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def ListMuted(
+        self,
+        request: _graph_pb2.ListMutedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.ListMutedResponse, _abc.Awaitable[_graph_pb2.ListMutedResponse]]:
+        """Lists the users whom one mutes, the newest mute first. Errors: NOT_FOUND USER_NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListFollowers(
@@ -250,6 +400,16 @@ class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
         """Streams the ids of all followees, as StreamFollowers does for followers."""
 
     @_abc_1.abstractmethod
+    def StreamActiveUsers(
+        self,
+        request: _graph_pb2.StreamActiveUsersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_graph_pb2.StreamActiveUsersResponse], _abc.AsyncIterator[_graph_pb2.StreamActiveUsersResponse]]:
+        """Streams the ids of all users who were active lately, in large packed pages, ascending: those who may have a home
+        timeline. Who becomes active while the stream runs may be missing from it.
+        """
+
+    @_abc_1.abstractmethod
     def BatchGetRelationships(
         self,
         request: _graph_pb2.BatchGetRelationshipsRequest,
@@ -274,7 +434,7 @@ class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_graph_pb2.ClassifyAuthorsResponse, _abc.Awaitable[_graph_pb2.ClassifyAuthorsResponse]]:
         """Decides which authors are pulled, and enters those into the index of pulled authors before it answers. An author is
-        pulled from the first time that they are found to have as many followers as the threshold.
+        pulled from when they are found to have as many followers as the threshold, until they leave the index.
         """
 
     @_abc_1.abstractmethod
@@ -288,11 +448,49 @@ class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def ListShrunkAuthors(
+        self,
+        request: _graph_pb2.ListShrunkAuthorsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.ListShrunkAuthorsResponse, _abc.Awaitable[_graph_pb2.ListShrunkAuthorsResponse]]:
+        """Lists pulled authors who have become too small for it, those with the fewest followers first."""
+
+    @_abc_1.abstractmethod
+    def LeavePulledAuthors(
+        self,
+        request: _graph_pb2.LeavePulledAuthorsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.LeavePulledAuthorsResponse, _abc.Awaitable[_graph_pb2.LeavePulledAuthorsResponse]]:
+        """Takes an author out of the index of pulled authors, unless it was decided again meanwhile that they are pulled. To be
+        called only when all the author's posts of before `sequence` was read are in the timelines of their active followers.
+        """
+
+    @_abc_1.abstractmethod
     def GetViewerContext(
         self,
         request: _graph_pb2.GetViewerContextRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_graph_pb2.GetViewerContextResponse, _abc.Awaitable[_graph_pb2.GetViewerContextResponse]]:
         """Returns all that a timeline must know of its viewer. Errors: NOT_FOUND USER_NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def GetHiddenAuthors(
+        self,
+        request: _graph_pb2.GetHiddenAuthorsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.GetHiddenAuthorsResponse, _abc.Awaitable[_graph_pb2.GetHiddenAuthorsResponse]]:
+        """Returns whose posts are withheld from a viewer. Nothing is withheld from a user who does not exist."""
+
+    @_abc_1.abstractmethod
+    def EraseUser(
+        self,
+        request: _graph_pb2.EraseUserRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.EraseUserResponse, _abc.Awaitable[_graph_pb2.EraseUserResponse]]:
+        """Erases a further part of what is left of a deleted user: follows, blocks, mutes, activity and counts. To be called
+        again until nothing is left. Every follow that ends has its event.
+
+        Errors: FAILED_PRECONDITION USER_NOT_DELETED.
+        """
 
 def add_GraphServiceServicer_to_server(servicer: GraphServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

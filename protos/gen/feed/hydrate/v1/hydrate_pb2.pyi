@@ -20,6 +20,30 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _Surface:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SurfaceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Surface.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SURFACE_UNSPECIFIED: _Surface.ValueType  # 0
+    """The same as SURFACE_POST."""
+    SURFACE_POST: _Surface.ValueType  # 1
+    """By themselves, or on their author's page: whom the viewer mutes is shown."""
+    SURFACE_FEED: _Surface.ValueType  # 2
+    """In a feed: whom the viewer mutes is withheld too."""
+
+class Surface(_Surface, metaclass=_SurfaceEnumTypeWrapper):
+    """Where posts are shown, which decides on what is withheld from their viewer."""
+
+SURFACE_UNSPECIFIED: Surface.ValueType  # 0
+"""The same as SURFACE_POST."""
+SURFACE_POST: Surface.ValueType  # 1
+"""By themselves, or on their author's page: whom the viewer mutes is shown."""
+SURFACE_FEED: Surface.ValueType  # 2
+"""In a feed: whom the viewer mutes is withheld too."""
+Global___Surface: _TypeAlias = Surface  # noqa: Y015
+
 class _WithheldReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -31,7 +55,13 @@ class _WithheldReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Withhe
     WITHHELD_REASON_NOT_FOUND: _WithheldReason.ValueType  # 1
     """It has been deleted, or never was."""
     WITHHELD_REASON_AUTHOR_NOT_FOUND: _WithheldReason.ValueType  # 2
-    """Its author does not exist."""
+    """Its author does not exist, or has been deleted."""
+    WITHHELD_REASON_AUTHOR_SUSPENDED: _WithheldReason.ValueType  # 3
+    """Its author is suspended. It is shown again when they are restored."""
+    WITHHELD_REASON_BLOCKED: _WithheldReason.ValueType  # 4
+    """Its author blocks the viewer, or the viewer its author."""
+    WITHHELD_REASON_MUTED: _WithheldReason.ValueType  # 5
+    """The viewer mutes its author, and looks at a feed."""
 
 class WithheldReason(_WithheldReason, metaclass=_WithheldReasonEnumTypeWrapper):
     """Why a post is withheld."""
@@ -41,7 +71,13 @@ WITHHELD_REASON_UNSPECIFIED: WithheldReason.ValueType  # 0
 WITHHELD_REASON_NOT_FOUND: WithheldReason.ValueType  # 1
 """It has been deleted, or never was."""
 WITHHELD_REASON_AUTHOR_NOT_FOUND: WithheldReason.ValueType  # 2
-"""Its author does not exist."""
+"""Its author does not exist, or has been deleted."""
+WITHHELD_REASON_AUTHOR_SUSPENDED: WithheldReason.ValueType  # 3
+"""Its author is suspended. It is shown again when they are restored."""
+WITHHELD_REASON_BLOCKED: WithheldReason.ValueType  # 4
+"""Its author blocks the viewer, or the viewer its author."""
+WITHHELD_REASON_MUTED: WithheldReason.ValueType  # 5
+"""The viewer mutes its author, and looks at a feed."""
 Global___WithheldReason: _TypeAlias = WithheldReason  # noqa: Y015
 
 @_typing.final
@@ -53,8 +89,11 @@ class HydratePostsRequest(_message.Message):
     VIEWER_ID_FIELD_NUMBER: _builtins.int
     POST_IDS_FIELD_NUMBER: _builtins.int
     AUTHOR_IDS_FIELD_NUMBER: _builtins.int
+    SURFACE_FIELD_NUMBER: _builtins.int
     viewer_id: _builtins.int
     """Who looks; 0 = nobody in particular."""
+    surface: Global___Surface.ValueType
+    """Where they are to be shown."""
     @_builtins.property
     def post_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The posts, at most 100; a repeated one is answered once."""
@@ -71,10 +110,11 @@ class HydratePostsRequest(_message.Message):
         viewer_id: _builtins.int = ...,
         post_ids: _abc.Iterable[_builtins.int] | None = ...,
         author_ids: _abc.Iterable[_builtins.int] | None = ...,
+        surface: Global___Surface.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_ids", b"author_ids", "post_ids", b"post_ids", "viewer_id", b"viewer_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_ids", b"author_ids", "post_ids", b"post_ids", "surface", b"surface", "viewer_id", b"viewer_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -117,7 +157,7 @@ class Hydration(_message.Message):
     post_id: _builtins.int
     """The post that was asked for."""
     withheld: Global___WithheldReason.ValueType
-    """WITHHELD: it is for good not shown to this viewer."""
+    """WITHHELD: it is not shown to this viewer, until somebody changes that."""
     @_builtins.property
     def post(self) -> Global___HydratedPost:
         """POST: it may be shown, and this is it."""

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
+from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x65\x65\x64/post/v1/post.proto\x12\x0c\x66\x65\x65\x64.post.v1\x1a\x1b\x62uf/validate/validate.proto\"\x90\x01\n\x04Post\x12\n\n\x02id\x18\x01 \x01(\x03\x12\x11\n\tauthor_id\x18\x02 \x01(\x03\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12+\n\x05media\x18\x04 \x03(\x0b\x32\x1c.feed.post.v1.MediaReference\x12\x15\n\rcreated_at_ms\x18\x05 \x01(\x03\x12\x14\n\x0c\x65\x64ited_at_ms\x18\x06 \x01(\x03\"\xef\x01\n\x0eMediaReference\x12\x35\n\x03url\x18\x01 \x01(\tB(\xbaH%r#\x18\x80\x10\x32\x1e^https?://[^\\s\\x00-\\x20\\x7f]+$\x12M\n\x04type\x18\x02 \x01(\tB?\xbaH<r:28^(image|video|audio)(/[a-zA-Z0-9][a-zA-Z0-9.+-]{0,63})?$\x12\x1a\n\x05width\x18\x03 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\xff\xff\x03(\x00\x12\x1b\n\x06height\x18\x04 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\xff\xff\x03(\x00\x12\x1e\n\x08\x61lt_text\x18\x05 \x01(\tB\x0c\xbaH\tr\x07\x18\xe8\x07\xba\x01\x01\x00\"\xbb\x01\n\x11\x43reatePostRequest\x12\x1a\n\tauthor_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1d\n\x07\x63ontent\x18\x02 \x01(\tB\x0c\xbaH\tr\x07\x18\x88\'\xba\x01\x01\x00\x12\x35\n\x05media\x18\x03 \x03(\x0b\x32\x1c.feed.post.v1.MediaReferenceB\x08\xbaH\x05\x92\x01\x02\x10\n\x12\x34\n\x0fidempotency_key\x18\x04 \x01(\tB\x1b\xbaH\x18r\x16\x32\x14^[\\x20-\\x7e]{0,255}$\"H\n\x12\x43reatePostResponse\x12 \n\x04post\x18\x01 \x01(\x0b\x32\x12.feed.post.v1.Post\x12\x10\n\x08replayed\x18\x02 \x01(\x08\"*\n\x0eGetPostRequest\x12\x18\n\x07post_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"3\n\x0fGetPostResponse\x12 \n\x04post\x18\x01 \x01(\x0b\x32\x12.feed.post.v1.Post\"8\n\x14\x42\x61tchGetPostsRequest\x12 \n\x08post_ids\x18\x01 \x03(\x03\x42\x0e\xbaH\x0b\x92\x01\x08\x10\x64\"\x04\"\x02 \x00\":\n\x15\x42\x61tchGetPostsResponse\x12!\n\x05posts\x18\x01 \x03(\x0b\x32\x12.feed.post.v1.Post\"o\n\x18ListAuthorPostIdsRequest\x12\x1a\n\tauthor_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tpage_size\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\xbaH\x04r\x02\x18@\"F\n\x19ListAuthorPostIdsResponse\x12\x10\n\x08post_ids\x18\x01 \x03(\x03\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"w\n\x1aListRecentByAuthorsRequest\x12\x1d\n\nauthor_ids\x18\x01 \x03(\x03\x42\t\xbaH\x06\x92\x01\x03\x10\x89\'\x12\x1f\n\x0e\x62\x65\x66ore_post_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\x19\n\x05limit\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x01\"`\n\x1bListRecentByAuthorsResponse\x12\x10\n\x08post_ids\x18\x01 \x03(\x03\x12\x12\n\nauthor_ids\x18\x02 \x03(\x03\x12\x1b\n\x13\x63omplete_to_post_id\x18\x03 \x01(\x03\"H\n\x11\x44\x65letePostRequest\x12\x19\n\x08\x61\x63tor_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x18\n\x07post_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"\x14\n\x12\x44\x65letePostResponse2\xbc\x04\n\x0bPostService\x12O\n\nCreatePost\x12\x1f.feed.post.v1.CreatePostRequest\x1a .feed.post.v1.CreatePostResponse\x12K\n\x07GetPost\x12\x1c.feed.post.v1.GetPostRequest\x1a\x1d.feed.post.v1.GetPostResponse\"\x03\x90\x02\x01\x12]\n\rBatchGetPosts\x12\".feed.post.v1.BatchGetPostsRequest\x1a#.feed.post.v1.BatchGetPostsResponse\"\x03\x90\x02\x01\x12i\n\x11ListAuthorPostIds\x12&.feed.post.v1.ListAuthorPostIdsRequest\x1a\'.feed.post.v1.ListAuthorPostIdsResponse\"\x03\x90\x02\x01\x12o\n\x13ListRecentByAuthors\x12(.feed.post.v1.ListRecentByAuthorsRequest\x1a).feed.post.v1.ListRecentByAuthorsResponse\"\x03\x90\x02\x01\x12T\n\nDeletePost\x12\x1f.feed.post.v1.DeletePostRequest\x1a .feed.post.v1.DeletePostResponse\"\x03\x90\x02\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x65\x65\x64/post/v1/post.proto\x12\x0c\x66\x65\x65\x64.post.v1\x1a\x1b\x62uf/validate/validate.proto\x1a google/protobuf/field_mask.proto\"\x90\x01\n\x04Post\x12\n\n\x02id\x18\x01 \x01(\x03\x12\x11\n\tauthor_id\x18\x02 \x01(\x03\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12+\n\x05media\x18\x04 \x03(\x0b\x32\x1c.feed.post.v1.MediaReference\x12\x15\n\rcreated_at_ms\x18\x05 \x01(\x03\x12\x14\n\x0c\x65\x64ited_at_ms\x18\x06 \x01(\x03\"\xef\x01\n\x0eMediaReference\x12\x35\n\x03url\x18\x01 \x01(\tB(\xbaH%r#\x18\x80\x10\x32\x1e^https?://[^\\s\\x00-\\x20\\x7f]+$\x12M\n\x04type\x18\x02 \x01(\tB?\xbaH<r:28^(image|video|audio)(/[a-zA-Z0-9][a-zA-Z0-9.+-]{0,63})?$\x12\x1a\n\x05width\x18\x03 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\xff\xff\x03(\x00\x12\x1b\n\x06height\x18\x04 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\xff\xff\x03(\x00\x12\x1e\n\x08\x61lt_text\x18\x05 \x01(\tB\x0c\xbaH\tr\x07\x18\xe8\x07\xba\x01\x01\x00\"\xbb\x01\n\x11\x43reatePostRequest\x12\x1a\n\tauthor_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1d\n\x07\x63ontent\x18\x02 \x01(\tB\x0c\xbaH\tr\x07\x18\x88\'\xba\x01\x01\x00\x12\x35\n\x05media\x18\x03 \x03(\x0b\x32\x1c.feed.post.v1.MediaReferenceB\x08\xbaH\x05\x92\x01\x02\x10\n\x12\x34\n\x0fidempotency_key\x18\x04 \x01(\tB\x1b\xbaH\x18r\x16\x32\x14^[\\x20-\\x7e]{0,255}$\"H\n\x12\x43reatePostResponse\x12 \n\x04post\x18\x01 \x01(\x0b\x32\x12.feed.post.v1.Post\x12\x10\n\x08replayed\x18\x02 \x01(\x08\"*\n\x0eGetPostRequest\x12\x18\n\x07post_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"3\n\x0fGetPostResponse\x12 \n\x04post\x18\x01 \x01(\x0b\x32\x12.feed.post.v1.Post\"8\n\x14\x42\x61tchGetPostsRequest\x12 \n\x08post_ids\x18\x01 \x03(\x03\x42\x0e\xbaH\x0b\x92\x01\x08\x10\x64\"\x04\"\x02 \x00\":\n\x15\x42\x61tchGetPostsResponse\x12!\n\x05posts\x18\x01 \x03(\x0b\x32\x12.feed.post.v1.Post\"o\n\x18ListAuthorPostIdsRequest\x12\x1a\n\tauthor_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tpage_size\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\xbaH\x04r\x02\x18@\"F\n\x19ListAuthorPostIdsResponse\x12\x10\n\x08post_ids\x18\x01 \x03(\x03\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"w\n\x1aListRecentByAuthorsRequest\x12\x1d\n\nauthor_ids\x18\x01 \x03(\x03\x42\t\xbaH\x06\x92\x01\x03\x10\x89\'\x12\x1f\n\x0e\x62\x65\x66ore_post_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12\x19\n\x05limit\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x01\"`\n\x1bListRecentByAuthorsResponse\x12\x10\n\x08post_ids\x18\x01 \x03(\x03\x12\x12\n\nauthor_ids\x18\x02 \x03(\x03\x12\x1b\n\x13\x63omplete_to_post_id\x18\x03 \x01(\x03\"H\n\x11\x44\x65letePostRequest\x12\x19\n\x08\x61\x63tor_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x18\n\x07post_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"\x14\n\x12\x44\x65letePostResponse\"\xd5\x01\n\x0f\x45\x64itPostRequest\x12\x19\n\x08\x61\x63tor_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x18\n\x07post_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x37\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\x06\xbaH\x03\xc8\x01\x01\x12\x1d\n\x07\x63ontent\x18\x04 \x01(\tB\x0c\xbaH\tr\x07\x18\x88\'\xba\x01\x01\x00\x12\x35\n\x05media\x18\x05 \x03(\x0b\x32\x1c.feed.post.v1.MediaReferenceB\x08\xbaH\x05\x92\x01\x02\x10\n\"4\n\x10\x45\x64itPostResponse\x12 \n\x04post\x18\x01 \x01(\x0b\x32\x12.feed.post.v1.Post\"0\n\x12\x45raseAuthorRequest\x12\x1a\n\tauthor_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"9\n\x13\x45raseAuthorResponse\x12\x14\n\x0c\x65rased_posts\x18\x01 \x01(\x05\x12\x0c\n\x04\x64one\x18\x02 \x01(\x08\x32\xe5\x05\n\x0bPostService\x12O\n\nCreatePost\x12\x1f.feed.post.v1.CreatePostRequest\x1a .feed.post.v1.CreatePostResponse\x12K\n\x07GetPost\x12\x1c.feed.post.v1.GetPostRequest\x1a\x1d.feed.post.v1.GetPostResponse\"\x03\x90\x02\x01\x12]\n\rBatchGetPosts\x12\".feed.post.v1.BatchGetPostsRequest\x1a#.feed.post.v1.BatchGetPostsResponse\"\x03\x90\x02\x01\x12i\n\x11ListAuthorPostIds\x12&.feed.post.v1.ListAuthorPostIdsRequest\x1a\'.feed.post.v1.ListAuthorPostIdsResponse\"\x03\x90\x02\x01\x12o\n\x13ListRecentByAuthors\x12(.feed.post.v1.ListRecentByAuthorsRequest\x1a).feed.post.v1.ListRecentByAuthorsResponse\"\x03\x90\x02\x01\x12N\n\x08\x45\x64itPost\x12\x1d.feed.post.v1.EditPostRequest\x1a\x1e.feed.post.v1.EditPostResponse\"\x03\x90\x02\x02\x12T\n\nDeletePost\x12\x1f.feed.post.v1.DeletePostRequest\x1a .feed.post.v1.DeletePostResponse\"\x03\x90\x02\x02\x12W\n\x0b\x45raseAuthor\x12 .feed.post.v1.EraseAuthorRequest\x1a!.feed.post.v1.EraseAuthorResponse\"\x03\x90\x02\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -70,6 +71,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETEPOSTREQUEST'].fields_by_name['actor_id']._serialized_options = b'\272H\004\"\002 \000'
   _globals['_DELETEPOSTREQUEST'].fields_by_name['post_id']._loaded_options = None
   _globals['_DELETEPOSTREQUEST'].fields_by_name['post_id']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_EDITPOSTREQUEST'].fields_by_name['actor_id']._loaded_options = None
+  _globals['_EDITPOSTREQUEST'].fields_by_name['actor_id']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_EDITPOSTREQUEST'].fields_by_name['post_id']._loaded_options = None
+  _globals['_EDITPOSTREQUEST'].fields_by_name['post_id']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_EDITPOSTREQUEST'].fields_by_name['update_mask']._loaded_options = None
+  _globals['_EDITPOSTREQUEST'].fields_by_name['update_mask']._serialized_options = b'\272H\003\310\001\001'
+  _globals['_EDITPOSTREQUEST'].fields_by_name['content']._loaded_options = None
+  _globals['_EDITPOSTREQUEST'].fields_by_name['content']._serialized_options = b'\272H\tr\007\030\210\'\272\001\001\000'
+  _globals['_EDITPOSTREQUEST'].fields_by_name['media']._loaded_options = None
+  _globals['_EDITPOSTREQUEST'].fields_by_name['media']._serialized_options = b'\272H\005\222\001\002\020\n'
+  _globals['_ERASEAUTHORREQUEST'].fields_by_name['author_id']._loaded_options = None
+  _globals['_ERASEAUTHORREQUEST'].fields_by_name['author_id']._serialized_options = b'\272H\004\"\002 \000'
   _globals['_POSTSERVICE'].methods_by_name['GetPost']._loaded_options = None
   _globals['_POSTSERVICE'].methods_by_name['GetPost']._serialized_options = b'\220\002\001'
   _globals['_POSTSERVICE'].methods_by_name['BatchGetPosts']._loaded_options = None
@@ -78,36 +91,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_POSTSERVICE'].methods_by_name['ListAuthorPostIds']._serialized_options = b'\220\002\001'
   _globals['_POSTSERVICE'].methods_by_name['ListRecentByAuthors']._loaded_options = None
   _globals['_POSTSERVICE'].methods_by_name['ListRecentByAuthors']._serialized_options = b'\220\002\001'
+  _globals['_POSTSERVICE'].methods_by_name['EditPost']._loaded_options = None
+  _globals['_POSTSERVICE'].methods_by_name['EditPost']._serialized_options = b'\220\002\002'
   _globals['_POSTSERVICE'].methods_by_name['DeletePost']._loaded_options = None
   _globals['_POSTSERVICE'].methods_by_name['DeletePost']._serialized_options = b'\220\002\002'
-  _globals['_POST']._serialized_start=71
-  _globals['_POST']._serialized_end=215
-  _globals['_MEDIAREFERENCE']._serialized_start=218
-  _globals['_MEDIAREFERENCE']._serialized_end=457
-  _globals['_CREATEPOSTREQUEST']._serialized_start=460
-  _globals['_CREATEPOSTREQUEST']._serialized_end=647
-  _globals['_CREATEPOSTRESPONSE']._serialized_start=649
-  _globals['_CREATEPOSTRESPONSE']._serialized_end=721
-  _globals['_GETPOSTREQUEST']._serialized_start=723
-  _globals['_GETPOSTREQUEST']._serialized_end=765
-  _globals['_GETPOSTRESPONSE']._serialized_start=767
-  _globals['_GETPOSTRESPONSE']._serialized_end=818
-  _globals['_BATCHGETPOSTSREQUEST']._serialized_start=820
-  _globals['_BATCHGETPOSTSREQUEST']._serialized_end=876
-  _globals['_BATCHGETPOSTSRESPONSE']._serialized_start=878
-  _globals['_BATCHGETPOSTSRESPONSE']._serialized_end=936
-  _globals['_LISTAUTHORPOSTIDSREQUEST']._serialized_start=938
-  _globals['_LISTAUTHORPOSTIDSREQUEST']._serialized_end=1049
-  _globals['_LISTAUTHORPOSTIDSRESPONSE']._serialized_start=1051
-  _globals['_LISTAUTHORPOSTIDSRESPONSE']._serialized_end=1121
-  _globals['_LISTRECENTBYAUTHORSREQUEST']._serialized_start=1123
-  _globals['_LISTRECENTBYAUTHORSREQUEST']._serialized_end=1242
-  _globals['_LISTRECENTBYAUTHORSRESPONSE']._serialized_start=1244
-  _globals['_LISTRECENTBYAUTHORSRESPONSE']._serialized_end=1340
-  _globals['_DELETEPOSTREQUEST']._serialized_start=1342
-  _globals['_DELETEPOSTREQUEST']._serialized_end=1414
-  _globals['_DELETEPOSTRESPONSE']._serialized_start=1416
-  _globals['_DELETEPOSTRESPONSE']._serialized_end=1436
-  _globals['_POSTSERVICE']._serialized_start=1439
-  _globals['_POSTSERVICE']._serialized_end=2011
+  _globals['_POSTSERVICE'].methods_by_name['EraseAuthor']._loaded_options = None
+  _globals['_POSTSERVICE'].methods_by_name['EraseAuthor']._serialized_options = b'\220\002\002'
+  _globals['_POST']._serialized_start=105
+  _globals['_POST']._serialized_end=249
+  _globals['_MEDIAREFERENCE']._serialized_start=252
+  _globals['_MEDIAREFERENCE']._serialized_end=491
+  _globals['_CREATEPOSTREQUEST']._serialized_start=494
+  _globals['_CREATEPOSTREQUEST']._serialized_end=681
+  _globals['_CREATEPOSTRESPONSE']._serialized_start=683
+  _globals['_CREATEPOSTRESPONSE']._serialized_end=755
+  _globals['_GETPOSTREQUEST']._serialized_start=757
+  _globals['_GETPOSTREQUEST']._serialized_end=799
+  _globals['_GETPOSTRESPONSE']._serialized_start=801
+  _globals['_GETPOSTRESPONSE']._serialized_end=852
+  _globals['_BATCHGETPOSTSREQUEST']._serialized_start=854
+  _globals['_BATCHGETPOSTSREQUEST']._serialized_end=910
+  _globals['_BATCHGETPOSTSRESPONSE']._serialized_start=912
+  _globals['_BATCHGETPOSTSRESPONSE']._serialized_end=970
+  _globals['_LISTAUTHORPOSTIDSREQUEST']._serialized_start=972
+  _globals['_LISTAUTHORPOSTIDSREQUEST']._serialized_end=1083
+  _globals['_LISTAUTHORPOSTIDSRESPONSE']._serialized_start=1085
+  _globals['_LISTAUTHORPOSTIDSRESPONSE']._serialized_end=1155
+  _globals['_LISTRECENTBYAUTHORSREQUEST']._serialized_start=1157
+  _globals['_LISTRECENTBYAUTHORSREQUEST']._serialized_end=1276
+  _globals['_LISTRECENTBYAUTHORSRESPONSE']._serialized_start=1278
+  _globals['_LISTRECENTBYAUTHORSRESPONSE']._serialized_end=1374
+  _globals['_DELETEPOSTREQUEST']._serialized_start=1376
+  _globals['_DELETEPOSTREQUEST']._serialized_end=1448
+  _globals['_DELETEPOSTRESPONSE']._serialized_start=1450
+  _globals['_DELETEPOSTRESPONSE']._serialized_end=1470
+  _globals['_EDITPOSTREQUEST']._serialized_start=1473
+  _globals['_EDITPOSTREQUEST']._serialized_end=1686
+  _globals['_EDITPOSTRESPONSE']._serialized_start=1688
+  _globals['_EDITPOSTRESPONSE']._serialized_end=1740
+  _globals['_ERASEAUTHORREQUEST']._serialized_start=1742
+  _globals['_ERASEAUTHORREQUEST']._serialized_end=1790
+  _globals['_ERASEAUTHORRESPONSE']._serialized_start=1792
+  _globals['_ERASEAUTHORRESPONSE']._serialized_end=1849
+  _globals['_POSTSERVICE']._serialized_start=1852
+  _globals['_POSTSERVICE']._serialized_end=2593
 # @@protoc_insertion_point(module_scope)

@@ -5,6 +5,7 @@ Posts: the truth about what was written. Owned by the service `post`."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 import builtins as _builtins
@@ -432,3 +433,117 @@ class DeletePostResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeletePostResponse: _TypeAlias = DeletePostResponse  # noqa: Y015
+
+@_typing.final
+class EditPostRequest(_message.Message):
+    """Asks to change a post."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_ID_FIELD_NUMBER: _builtins.int
+    POST_ID_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    MEDIA_FIELD_NUMBER: _builtins.int
+    actor_id: _builtins.int
+    """The acting user, who must be the author."""
+    post_id: _builtins.int
+    """The post."""
+    content: _builtins.str
+    """The new text, by the rules of a new post. The post as a whole must show something."""
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """What to change: `content`, `media`, or both. What is not named stays."""
+
+    @_builtins.property
+    def media(self) -> _containers.RepeatedCompositeFieldContainer[Global___MediaReference]:
+        """The new media instead of all the old ones, at most 10."""
+
+    def __init__(
+        self,
+        *,
+        actor_id: _builtins.int = ...,
+        post_id: _builtins.int = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+        content: _builtins.str = ...,
+        media: _abc.Iterable[Global___MediaReference] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["update_mask", b"update_mask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_id", b"actor_id", "content", b"content", "media", b"media", "post_id", b"post_id", "update_mask", b"update_mask"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EditPostRequest: _TypeAlias = EditPostRequest  # noqa: Y015
+
+@_typing.final
+class EditPostResponse(_message.Message):
+    """The post is changed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POST_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def post(self) -> Global___Post:
+        """The post as it is now."""
+
+    def __init__(
+        self,
+        *,
+        post: Global___Post | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["post", b"post"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["post", b"post"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EditPostResponse: _TypeAlias = EditPostResponse  # noqa: Y015
+
+@_typing.final
+class EraseAuthorRequest(_message.Message):
+    """Asks to erase what a deleted user wrote."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUTHOR_ID_FIELD_NUMBER: _builtins.int
+    author_id: _builtins.int
+    """The deleted user."""
+    def __init__(
+        self,
+        *,
+        author_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_id", b"author_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseAuthorRequest: _TypeAlias = EraseAuthorRequest  # noqa: Y015
+
+@_typing.final
+class EraseAuthorResponse(_message.Message):
+    """A part of it is erased."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERASED_POSTS_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    erased_posts: _builtins.int
+    """How many posts this call erased."""
+    done: _builtins.bool
+    """Whether nothing is left."""
+    def __init__(
+        self,
+        *,
+        erased_posts: _builtins.int = ...,
+        done: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "erased_posts", b"erased_posts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseAuthorResponse: _TypeAlias = EraseAuthorResponse  # noqa: Y015

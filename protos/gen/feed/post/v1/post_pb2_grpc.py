@@ -63,10 +63,20 @@ class PostServiceStub:
                 request_serializer=feed_dot_post_dot_v1_dot_post__pb2.ListRecentByAuthorsRequest.SerializeToString,
                 response_deserializer=feed_dot_post_dot_v1_dot_post__pb2.ListRecentByAuthorsResponse.FromString,
                 _registered_method=True)
+        self.EditPost = channel.unary_unary(
+                '/feed.post.v1.PostService/EditPost',
+                request_serializer=feed_dot_post_dot_v1_dot_post__pb2.EditPostRequest.SerializeToString,
+                response_deserializer=feed_dot_post_dot_v1_dot_post__pb2.EditPostResponse.FromString,
+                _registered_method=True)
         self.DeletePost = channel.unary_unary(
                 '/feed.post.v1.PostService/DeletePost',
                 request_serializer=feed_dot_post_dot_v1_dot_post__pb2.DeletePostRequest.SerializeToString,
                 response_deserializer=feed_dot_post_dot_v1_dot_post__pb2.DeletePostResponse.FromString,
+                _registered_method=True)
+        self.EraseAuthor = channel.unary_unary(
+                '/feed.post.v1.PostService/EraseAuthor',
+                request_serializer=feed_dot_post_dot_v1_dot_post__pb2.EraseAuthorRequest.SerializeToString,
+                response_deserializer=feed_dot_post_dot_v1_dot_post__pb2.EraseAuthorResponse.FromString,
                 _registered_method=True)
 
 
@@ -80,8 +90,8 @@ class PostServiceServicer:
     def CreatePost(self, request, context):
         """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-        Errors: NOT_FOUND USER_NOT_FOUND (the author); FAILED_PRECONDITION IDEMPOTENCY_KEY_REUSED; ABORTED
-        IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
+        Errors: NOT_FOUND USER_NOT_FOUND (the author); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+        IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -117,10 +127,31 @@ class PostServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EditPost(self, request, context):
+        """Changes the text or the media of a post, and nothing else: its id, its time and its place in every timeline stay. An
+        edit that changes nothing succeeds, and is none.
+
+        Errors: NOT_FOUND POST_NOT_FOUND, also for a deleted one; NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED
+        NOT_THE_AUTHOR, ACCOUNT_SUSPENDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeletePost(self, request, context):
         """Deletes a post. Deleting one's own deleted post again succeeds, so that a retry does.
 
         Errors: NOT_FOUND POST_NOT_FOUND; PERMISSION_DENIED NOT_THE_AUTHOR.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EraseAuthor(self, request, context):
+        """Erases a further part of what a deleted user wrote, idempotency keys included: the rows are gone for good. To be
+        called again until nothing is left.
+
+        Errors: FAILED_PRECONDITION USER_NOT_DELETED, as long as `graph` knows the user.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -154,10 +185,20 @@ def add_PostServiceServicer_to_server(servicer, server):
                     request_deserializer=feed_dot_post_dot_v1_dot_post__pb2.ListRecentByAuthorsRequest.FromString,
                     response_serializer=feed_dot_post_dot_v1_dot_post__pb2.ListRecentByAuthorsResponse.SerializeToString,
             ),
+            'EditPost': grpc.unary_unary_rpc_method_handler(
+                    servicer.EditPost,
+                    request_deserializer=feed_dot_post_dot_v1_dot_post__pb2.EditPostRequest.FromString,
+                    response_serializer=feed_dot_post_dot_v1_dot_post__pb2.EditPostResponse.SerializeToString,
+            ),
             'DeletePost': grpc.unary_unary_rpc_method_handler(
                     servicer.DeletePost,
                     request_deserializer=feed_dot_post_dot_v1_dot_post__pb2.DeletePostRequest.FromString,
                     response_serializer=feed_dot_post_dot_v1_dot_post__pb2.DeletePostResponse.SerializeToString,
+            ),
+            'EraseAuthor': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseAuthor,
+                    request_deserializer=feed_dot_post_dot_v1_dot_post__pb2.EraseAuthorRequest.FromString,
+                    response_serializer=feed_dot_post_dot_v1_dot_post__pb2.EraseAuthorResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -310,6 +351,33 @@ class PostService:
             _registered_method=True)
 
     @staticmethod
+    def EditPost(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.post.v1.PostService/EditPost',
+            feed_dot_post_dot_v1_dot_post__pb2.EditPostRequest.SerializeToString,
+            feed_dot_post_dot_v1_dot_post__pb2.EditPostResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DeletePost(request,
             target,
             options=(),
@@ -326,6 +394,33 @@ class PostService:
             '/feed.post.v1.PostService/DeletePost',
             feed_dot_post_dot_v1_dot_post__pb2.DeletePostRequest.SerializeToString,
             feed_dot_post_dot_v1_dot_post__pb2.DeletePostResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseAuthor(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.post.v1.PostService/EraseAuthor',
+            feed_dot_post_dot_v1_dot_post__pb2.EraseAuthorRequest.SerializeToString,
+            feed_dot_post_dot_v1_dot_post__pb2.EraseAuthorResponse.FromString,
             options,
             channel_credentials,
             insecure,

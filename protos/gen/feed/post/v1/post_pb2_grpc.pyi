@@ -40,8 +40,8 @@ class PostServiceStub:
     CreatePost: _grpc.UnaryUnaryMultiCallable[_post_pb2.CreatePostRequest, _post_pb2.CreatePostResponse]
     """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-    Errors: NOT_FOUND USER_NOT_FOUND (the author); FAILED_PRECONDITION IDEMPOTENCY_KEY_REUSED; ABORTED
-    IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
+    Errors: NOT_FOUND USER_NOT_FOUND (the author); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+    IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
     """
     GetPost: _grpc.UnaryUnaryMultiCallable[_post_pb2.GetPostRequest, _post_pb2.GetPostResponse]
     """Returns one post. Errors: NOT_FOUND POST_NOT_FOUND, also for a deleted one."""
@@ -55,10 +55,23 @@ class PostServiceStub:
     """The pull query: the newest posts of many authors, newest first, as ids. One index probe an author, never a sort of
     everything they wrote.
     """
+    EditPost: _grpc.UnaryUnaryMultiCallable[_post_pb2.EditPostRequest, _post_pb2.EditPostResponse]
+    """Changes the text or the media of a post, and nothing else: its id, its time and its place in every timeline stay. An
+    edit that changes nothing succeeds, and is none.
+
+    Errors: NOT_FOUND POST_NOT_FOUND, also for a deleted one; NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED
+    NOT_THE_AUTHOR, ACCOUNT_SUSPENDED.
+    """
     DeletePost: _grpc.UnaryUnaryMultiCallable[_post_pb2.DeletePostRequest, _post_pb2.DeletePostResponse]
     """Deletes a post. Deleting one's own deleted post again succeeds, so that a retry does.
 
     Errors: NOT_FOUND POST_NOT_FOUND; PERMISSION_DENIED NOT_THE_AUTHOR.
+    """
+    EraseAuthor: _grpc.UnaryUnaryMultiCallable[_post_pb2.EraseAuthorRequest, _post_pb2.EraseAuthorResponse]
+    """Erases a further part of what a deleted user wrote, idempotency keys included: the rows are gone for good. To be
+    called again until nothing is left.
+
+    Errors: FAILED_PRECONDITION USER_NOT_DELETED, as long as `graph` knows the user.
     """
 
 @_typing.type_check_only
@@ -73,8 +86,8 @@ class PostServiceAsyncStub(PostServiceStub):
     CreatePost: _aio.UnaryUnaryMultiCallable[_post_pb2.CreatePostRequest, _post_pb2.CreatePostResponse]  # type: ignore[assignment]
     """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-    Errors: NOT_FOUND USER_NOT_FOUND (the author); FAILED_PRECONDITION IDEMPOTENCY_KEY_REUSED; ABORTED
-    IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
+    Errors: NOT_FOUND USER_NOT_FOUND (the author); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+    IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
     """
     GetPost: _aio.UnaryUnaryMultiCallable[_post_pb2.GetPostRequest, _post_pb2.GetPostResponse]  # type: ignore[assignment]
     """Returns one post. Errors: NOT_FOUND POST_NOT_FOUND, also for a deleted one."""
@@ -88,10 +101,23 @@ class PostServiceAsyncStub(PostServiceStub):
     """The pull query: the newest posts of many authors, newest first, as ids. One index probe an author, never a sort of
     everything they wrote.
     """
+    EditPost: _aio.UnaryUnaryMultiCallable[_post_pb2.EditPostRequest, _post_pb2.EditPostResponse]  # type: ignore[assignment]
+    """Changes the text or the media of a post, and nothing else: its id, its time and its place in every timeline stay. An
+    edit that changes nothing succeeds, and is none.
+
+    Errors: NOT_FOUND POST_NOT_FOUND, also for a deleted one; NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED
+    NOT_THE_AUTHOR, ACCOUNT_SUSPENDED.
+    """
     DeletePost: _aio.UnaryUnaryMultiCallable[_post_pb2.DeletePostRequest, _post_pb2.DeletePostResponse]  # type: ignore[assignment]
     """Deletes a post. Deleting one's own deleted post again succeeds, so that a retry does.
 
     Errors: NOT_FOUND POST_NOT_FOUND; PERMISSION_DENIED NOT_THE_AUTHOR.
+    """
+    EraseAuthor: _aio.UnaryUnaryMultiCallable[_post_pb2.EraseAuthorRequest, _post_pb2.EraseAuthorResponse]  # type: ignore[assignment]
+    """Erases a further part of what a deleted user wrote, idempotency keys included: the rows are gone for good. To be
+    called again until nothing is left.
+
+    Errors: FAILED_PRECONDITION USER_NOT_DELETED, as long as `graph` knows the user.
     """
 
 class PostServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -109,8 +135,8 @@ class PostServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_post_pb2.CreatePostResponse, _abc.Awaitable[_post_pb2.CreatePostResponse]]:
         """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-        Errors: NOT_FOUND USER_NOT_FOUND (the author); FAILED_PRECONDITION IDEMPOTENCY_KEY_REUSED; ABORTED
-        IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
+        Errors: NOT_FOUND USER_NOT_FOUND (the author); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+        IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -150,6 +176,19 @@ class PostServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def EditPost(
+        self,
+        request: _post_pb2.EditPostRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_post_pb2.EditPostResponse, _abc.Awaitable[_post_pb2.EditPostResponse]]:
+        """Changes the text or the media of a post, and nothing else: its id, its time and its place in every timeline stay. An
+        edit that changes nothing succeeds, and is none.
+
+        Errors: NOT_FOUND POST_NOT_FOUND, also for a deleted one; NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED
+        NOT_THE_AUTHOR, ACCOUNT_SUSPENDED.
+        """
+
+    @_abc_1.abstractmethod
     def DeletePost(
         self,
         request: _post_pb2.DeletePostRequest,
@@ -158,6 +197,18 @@ class PostServiceServicer(metaclass=_abc_1.ABCMeta):
         """Deletes a post. Deleting one's own deleted post again succeeds, so that a retry does.
 
         Errors: NOT_FOUND POST_NOT_FOUND; PERMISSION_DENIED NOT_THE_AUTHOR.
+        """
+
+    @_abc_1.abstractmethod
+    def EraseAuthor(
+        self,
+        request: _post_pb2.EraseAuthorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_post_pb2.EraseAuthorResponse, _abc.Awaitable[_post_pb2.EraseAuthorResponse]]:
+        """Erases a further part of what a deleted user wrote, idempotency keys included: the rows are gone for good. To be
+        called again until nothing is left.
+
+        Errors: FAILED_PRECONDITION USER_NOT_DELETED, as long as `graph` knows the user.
         """
 
 def add_PostServiceServicer_to_server(servicer: PostServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
