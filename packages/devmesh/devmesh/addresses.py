@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -23,6 +23,8 @@ class Addresses:
     pids: Mapping[str, int]
     """Process → pid: the services and their relays, ``gateway``, ``postgres``, ``redis``, ``kafka``, and ``mesh``,
     which started them all. A process that is down at the moment is absent."""
+    operator_token: str = field(repr=False)
+    """What makes a caller an operator: the bearer token of `feed.graph.v1.AccountService`. The same for the mesh's life."""
 
     def to_json(self) -> str:
         """One JSON object with the fields of this class."""

@@ -1,6 +1,7 @@
 """The whole mesh as one object: backends, migrations and every process, started, watched and stopped together."""
 
 import os
+import secrets
 import signal
 import sys
 import time
@@ -26,6 +27,9 @@ READY_SECONDS = 60.0
 MIGRATE_SECONDS = 60.0
 # Longer than a service needs to drain what it is doing.
 STOP_SECONDS = 20.0
+
+OPERATOR_SETTING = "FEED_OPERATOR_TOKEN"
+_TOKEN_BYTES = 32
 
 _POLL_SECONDS = 0.03
 _WATCH_SECONDS = 0.1
@@ -72,6 +76,7 @@ class Mesh:
         self._processes = {process.name: process for process in processes}
         self._settings = dict(settings or {})
         self._own_settings: dict[str, dict[str, str]] = {}
+        self._operator_token = self._settings.get(OPERATOR_SETTING) or secrets.token_urlsafe(_TOKEN_BYTES)
         self._data = data
         self._ports = ports or Ports.free(processes=self._processes.values())
         self._logs = directory.resolve() / "logs"
@@ -152,6 +157,7 @@ class Mesh:
             redis=f"redis://127.0.0.1:{ports.redis}/0",
             kafka=f"127.0.0.1:{ports.kafka}",
             pids={"mesh": os.getpid(), **pids},
+            operator_token=self._operator_token,
         )
 
     # --- one process -----------------------------------------------------------------------------------------------
@@ -290,6 +296,8 @@ class Mesh:
         own = {"FEED_HTTP_LISTEN" if process.serves == "http" else "FEED_GRPC_LISTEN": listen}
         if process.database is not None:
             own["FEED_POSTGRES_DSN"] = addresses.postgres[process.database]
+        if process.knows_operators:
+            own[OPERATOR_SETTING] = addresses.operator_token
         return {
             **inherited,
             "PYTHONUNBUFFERED": "1",

@@ -25,12 +25,14 @@ class Process:
     """The PostgreSQL database it works on, if it does on one. Processes of one module share theirs."""
     migrates: bool = False
     """Whether ``python -m MODULE migrate`` has to run before it starts."""
+    knows_operators: bool = False
+    """Whether it is told the token by which operators are known. Nobody else is."""
 
 
 # Clients of the mesh know these ports; at 50061 and above there is nothing but health.
 PROCESSES: tuple[Process, ...] = (
     Process("post", "post_service", "grpc", 50051, database="post", migrates=True),
-    Process("graph", "graph_service", "grpc", 50052, database="graph", migrates=True),
+    Process("graph", "graph_service", "grpc", 50052, database="graph", migrates=True, knows_operators=True),
     Process("post-relay", "post_service", "grpc", 50061, role="relay", database="post"),
     Process("graph-relay", "graph_service", "grpc", 50062, role="relay", database="graph"),
     Process("fanout", "fanout_service", "grpc", 50053),

@@ -55,9 +55,14 @@ class State:
             return None if _acquired(lock, fcntl.LOCK_SH, 0) else _pid(lock)
 
     def write(self, addresses: Addresses) -> None:
-        """Publish the addresses, in one step: a reader meets the old file or the new one, whole."""
+        """Publish the addresses, in one step: a reader meets the old file or the new one, whole.
+
+        They name the operators' token, so nobody but the mesh's own user may read them, not even for a moment.
+        """
         draft = self.file.with_suffix(".draft")
-        draft.write_text(addresses.to_json())
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(addresses.to_json())
         draft.replace(self.file)
 
     def read(self) -> Addresses | None:

@@ -9,6 +9,7 @@ from devmesh.addresses import Addresses
 from devmesh.errors import MeshError
 from devmesh.state import State
 
+OURS = "only-ours"
 ADDRESSES = Addresses(
     gateway="http://127.0.0.1:8080",
     grpc={"post": "127.0.0.1:50051"},
@@ -16,6 +17,7 @@ ADDRESSES = Addresses(
     redis="redis://127.0.0.1:16379/0",
     kafka="127.0.0.1:19092",
     pids={"mesh": 17, "post": 18},
+    operator_token=OURS,
 )
 
 
@@ -24,7 +26,20 @@ def test_addresses_survive_json() -> None:
 
 
 def test_the_state_file_has_the_documented_keys() -> None:
-    assert set(json.loads(ADDRESSES.to_json())) == {"gateway", "grpc", "postgres", "redis", "kafka", "pids"}
+    assert set(json.loads(ADDRESSES.to_json())) == {
+        "gateway",
+        "grpc",
+        "postgres",
+        "redis",
+        "kafka",
+        "pids",
+        "operator_token",
+    }
+
+
+def test_the_operator_token_is_in_the_file_alone() -> None:
+    assert json.loads(ADDRESSES.to_json())["operator_token"] == OURS
+    assert OURS not in repr(ADDRESSES), "where a failing test or a log would show it"
 
 
 def test_other_json_is_not_taken_for_addresses() -> None:
@@ -65,6 +80,19 @@ def test_writing_leaves_no_draft(tmp_path: Path) -> None:
     state = State(tmp_path)
     state.write(ADDRESSES)
     assert [file.name for file in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_nobody_else_may_read_the_state_file(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    state.file.write_text("an older one, for all to read")
+    state.file.chmod(0o644)
+    state.file.with_suffix(".draft").touch(0o644)
+    old_mask = os.umask(0)
+    try:
+        state.write(ADDRESSES)
+    finally:
+        os.umask(old_mask)
+    assert state.file.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_a_dead_mesh_left_is_not_believed_and_is_cleared_by_the_next(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Where the mesh is: the addresses that the commands talk to."""
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 STATE_FILE = Path(".devmesh/state.json")
+OPERATOR_SETTING = "FEED_OPERATOR_TOKEN"
 
 
 class TargetsError(Exception):
@@ -27,15 +29,18 @@ class Targets:
     """URL."""
     kafka: str | None = None
     """Bootstrap servers."""
+    operator_token: str | None = field(default=None, repr=False)
+    """What makes a caller an operator, as `graph` has it. The environment variable of its name wins over the file."""
 
     @classmethod
     def read(cls, path: Path) -> "Targets":
-        """Read them from a file as `make up` writes it; one for any other mesh can be written by hand.
+        """Read them from a file as `make up` writes it; one for any other mesh can be written by hand. The operators' token
+        may be left to the environment.
 
         Raises TargetsError.
         """
         try:
-            return TypeAdapter(cls).validate_json(path.read_bytes())
+            targets = TypeAdapter(cls).validate_json(path.read_bytes())
         except FileNotFoundError:
             raise TargetsError(
                 f"{path} does not exist: is a mesh up? (`make up`, or name a file with --state)"
@@ -46,3 +51,5 @@ class Targets:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise TargetsError(f"{path} is no state file: {where}{': ' if where else ''}{first['msg']}") from error
+        token = os.environ.get(OPERATOR_SETTING)
+        return replace(targets, operator_token=token) if token else targets

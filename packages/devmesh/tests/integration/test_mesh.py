@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 TOYS = os.pathsep.join([str(Path(__file__).parent.parent / "toys"), *filter(None, sys.path)])
 POST = Process("post", "toy_service", "grpc", 50051, database="post", migrates=True)
-GRAPH = Process("graph", "toy_service", "grpc", 50052, database="graph", migrates=True)
+GRAPH = Process("graph", "toy_service", "grpc", 50052, database="graph", migrates=True, knows_operators=True)
 RELAY = Process("post-relay", "toy_service", "grpc", 50061, role="relay", database="post")
 TIMELINE = Process("timeline", "toy_service", "grpc", 50054)
 GATEWAY = Process("gateway", "toy_gateway", "http", 8080)
@@ -128,6 +128,24 @@ def test_a_role_runs_on_the_database_of_its_service_which_alone_migrates_it_and_
     assert "ROLE=" in mesh.log("post").splitlines()
     targets = {line.partition("=")[0] for line in said if "_TARGET=" in line}
     assert targets == {"FEED_POST_TARGET", "FEED_GRAPH_TARGET", "FEED_TIMELINE_TARGET"}
+
+
+def test_the_operators_token_is_told_to_those_alone_who_know_operators_and_stays(mesh: Mesh) -> None:
+    token = mesh.addresses.operator_token
+    assert len(token) >= 32
+    mesh.kill("graph")
+    mesh.restart("graph")
+    assert mesh.addresses.operator_token == token
+    given = [line for line in mesh.log("graph").splitlines() if line.startswith("FEED_OPERATOR_TOKEN=")]
+    assert set(given) == {f"FEED_OPERATOR_TOKEN={token}"}
+    assert token not in "".join(mesh.log(process.name) for process in ALL if process is not GRAPH)
+
+
+def test_every_mesh_has_a_token_of_its_own_unless_it_is_told_one(tmp_path: Path) -> None:
+    tokens = {toy_mesh(tmp_path).addresses.operator_token for _ in range(2)}
+    assert len(tokens) == 2
+    told = "by its starter"
+    assert toy_mesh(tmp_path, settings={"FEED_OPERATOR_TOKEN": told}).addresses.operator_token == told
 
 
 # --- one process -------------------------------------------------------------------------------------------------------
