@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.resources.abc import Traversable
@@ -25,6 +26,10 @@ Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 MIGRATION_LOCK = 0x_FEED
 """The advisory lock that one migrating process holds while others wait."""
 MIGRATION_ATTEMPTS = 60
+MIGRATION_PAUSE_SECONDS = 0.1
+NO_TRANSACTION = "-- No transaction"
+"""Begins a migration of statements that cannot be in a transaction, each ended by a semicolon at the end of its line. Such a
+one must be able to begin anew after having failed anywhere."""
 
 # Looked at in this order: TimeoutError is an OSError, a cancelled query an operator's intervention, and an argument that
 # fits no parameter, which is a mistake of ours, an InterfaceError.
@@ -218,16 +223,18 @@ def _record_query(query: asyncpg.connection.LoggedQuery) -> None:
 
 
 async def migrate(settings: PostgresSettings, migrations: Traversable) -> None:
-    """Apply the numbered SQL files that have not been applied, in order, each in a transaction.
+    """Apply the numbered SQL files that have not been applied, in order, each in a transaction (but see NO_TRANSACTION).
 
     Several processes may call this at once: one works, the others wait and find nothing left to do. A file that was
     changed after it had been applied is an error. Waits for a database that is still starting.
 
-    Raises StartError where a file was changed or fails; nothing of a failing file is kept.
+    Raises StartError where a file was changed or fails; of what fails in a transaction nothing is kept.
     """
     connection = await _connect_for_migrations(str(settings.postgres_direct_dsn or settings.postgres_dsn))
     try:
-        await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)
+        # A statement that waited for the lock would be one that the making of an index, by whoever has it, waits for.
+        while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", MIGRATION_LOCK):
+            await asyncio.sleep(MIGRATION_PAUSE_SECONDS)
         await connection.execute(
             "CREATE TABLE IF NOT EXISTS schema_migrations (name text PRIMARY KEY, sha256 text NOT NULL, "
             "applied_at timestamptz NOT NULL DEFAULT now())"
@@ -274,10 +281,16 @@ async def _apply(connection: Any, file: Traversable, applied_sha256: str | None)
         return
     if applied_sha256 is not None:
         raise StartError(f"migration {file.name} was changed after it had been applied; write a new one instead")
+    noted = "INSERT INTO schema_migrations (name, sha256) VALUES ($1, $2)"
     try:
-        async with connection.transaction():
-            await connection.execute(sql)
-            await connection.execute("INSERT INTO schema_migrations (name, sha256) VALUES ($1, $2)", file.name, sha256)
+        if sql.startswith(NO_TRANSACTION):
+            for statement in filter(str.strip, re.split(r";\s*$", sql, flags=re.MULTILINE)):
+                await connection.execute(statement)
+            await connection.execute(noted, file.name, sha256)
+        else:
+            async with connection.transaction():
+                await connection.execute(sql)
+                await connection.execute(noted, file.name, sha256)
     except asyncpg.PostgresError as error:
         raise StartError(f"migration {file.name}: {error}") from error
     logger.info("applied migration %s", file.name)

@@ -115,6 +115,30 @@ async def test_one_that_fails_leaves_nothing_and_those_before_it_stand(
     assert await query(settings, "SELECT count(*) FROM schema_migrations") == [3]
 
 
+INDEX = """-- No transaction: the index is made while others write.
+DROP INDEX CONCURRENTLY IF EXISTS log_names;
+CREATE UNIQUE INDEX CONCURRENTLY log_names ON log (name);
+"""
+
+
+async def test_an_index_is_made_without_a_transaction_by_one_of_many(
+    settings: PostgresSettings, write: Callable[..., Path]
+) -> None:
+    migrations = write(_0001=LOG, _0002=INDEX)
+    await asyncio.gather(*(postgres.migrate(settings, migrations) for _ in range(8)))
+    assert await query(settings, "SELECT indisvalid FROM pg_index WHERE indexrelid = 'log_names'::regclass") == [True]
+    assert await query(settings, "SELECT name FROM schema_migrations ORDER BY name") == ["_0001.sql", "_0002.sql"]
+
+
+async def test_an_index_that_failed_is_made_anew(settings: PostgresSettings, write: Callable[..., Path]) -> None:
+    migrations = write(_0001=LOG + "; INSERT INTO log (name) VALUES ('first')", _0002=INDEX)
+    with pytest.raises(StartError, match="could not create unique index"):
+        await postgres.migrate(settings, migrations)
+    await query(settings, "DELETE FROM log WHERE entry = 2 RETURNING entry")
+    await postgres.migrate(settings, migrations)
+    assert await query(settings, "SELECT indisvalid FROM pg_index WHERE indexrelid = 'log_names'::regclass") == [True]
+
+
 async def test_they_go_to_the_direct_address_where_there_is_one(
     settings: PostgresSettings, write: Callable[..., Path]
 ) -> None:
