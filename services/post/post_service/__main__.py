@@ -48,7 +48,11 @@ async def run(process: Process, settings: PostSettings) -> None:
         max_backward_ms=settings.id_backward_ms,
     )
     ids = Ids(WorkerStore(upkeep), terms)
-    authors = Authors(graph_client.GraphClient(channel).exists, settings.known_authors)
+    authors = Authors(
+        graph_client.GraphClient(channel).standing,
+        remember=settings.known_authors,
+        seconds=settings.known_author_seconds,
+    )
     posts = Posts(store, caches, ids, authors)
     await process.enter(in_background(purge(ExpiredKeys(upkeep).remove, settings.idempotency_purge_seconds)))
     await process.enter(ids.kept())

@@ -1,5 +1,7 @@
 """What other services keep of posts in Redis: their bodies, and each author's newest for the author's own timeline."""
 
+from collections.abc import Sequence
+
 from feedkit import key_scripts, keys
 from feedkit.invalidation import Invalidation
 
@@ -17,5 +19,9 @@ class CacheStore:
         # Without the list its reader asks for the truth.
         await self._invalidation.change(commands, stale=[own, body])
 
-    async def forget(self, post_id: int) -> None:
+    async def forget_body(self, post_id: int) -> None:
         await self._invalidation.forget(keys.post(post_id))
+
+    async def forget(self, author_id: int, post_ids: Sequence[int]) -> None:
+        # A list without them is read anew from the truth: nothing takes a single post out of one.
+        await self._invalidation.forget(keys.own(author_id), *map(keys.post, post_ids))

@@ -14,8 +14,13 @@ class PostSettings(GrpcServerSettings, PostgresSettings, RedisSettings, OwnSetti
     known_authors: int = Field(
         default=100_000,
         gt=0,
-        description="How many authors a process remembers to exist (about 100 bytes each). It goes on creating posts for "
-        "these while graph is away.",
+        description="How many authors a process remembers to be there and not suspended (about 100 bytes each).",
+    )
+    known_author_seconds: float = Field(
+        default=10.0,
+        ge=0,
+        description="How long an author is remembered. So long one goes on posting while graph is away, and at the most so "
+        "long after the account was suspended or deleted.",
     )
     idempotency_hours: float = Field(default=24.0, gt=0, description="How long an idempotency key is remembered.")
     idempotency_wait_seconds: float = Field(

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feedkit.channel import Channel
 
+from post_service.authors import Standing
+
 if TYPE_CHECKING:
     from feed.graph.v1.graph_pb2_grpc import GraphServiceAsyncStub
 
 SERVICE = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
 SECONDS = 2.0
-"""The longest that the author of a new post is waited for."""
+"""The longest that word of an author is waited for."""
 
 
 class GraphClient:
@@ -19,8 +21,11 @@ class GraphClient:
     def __init__(self, channel: Channel) -> None:
         self._stub: GraphServiceAsyncStub = graph_pb2_grpc.GraphServiceStub(channel)
 
-    async def exists(self, user_id: int) -> bool:
-        """Whether there is such a user."""
+    async def standing(self, user_id: int) -> Standing | None:
+        """How an account stands; None if there is none, or none any more."""
         request = graph_pb2.BatchGetUsersRequest(user_ids=[user_id], view=graph_pb2.USER_VIEW_BASIC)
         response = await self._stub.BatchGetUsers(request, timeout=SECONDS)
-        return len(response.users) > 0
+        if not response.users:
+            return None
+        suspended = response.users[0].standing == graph_pb2.USER_STANDING_SUSPENDED
+        return Standing.SUSPENDED if suspended else Standing.ACTIVE

@@ -6,6 +6,8 @@ from typing import NamedTuple
 from feedkit import cursor
 from feedkit.errors import InvalidArgument
 
+BLANK = "must not be blank unless there are media"
+
 
 class Medium(NamedTuple):
     """A reference to a picture, a film or a sound that is kept elsewhere."""
@@ -34,6 +36,25 @@ class Post(NamedTuple):
         return cursor.created_at_ms(self.id)
 
 
+class Edit(NamedTuple):
+    """What somebody wants to change of a post; None stays as it is."""
+
+    content: str | None
+    media: tuple[Medium, ...] | None
+
+    def of(self, post: Post) -> Post:
+        """The post as it is to be. Raises InvalidArgument where there would be nothing to see."""
+        edited = post._replace(
+            content=post.content if self.content is None else self.content,
+            media=post.media if self.media is None else self.media,
+        )
+        if not _shows(edited.content, edited.media):
+            if self.content is None:
+                raise InvalidArgument.of_field("media", "must not be empty while the text is blank")
+            raise InvalidArgument.of_field("content", BLANK)
+        return edited
+
+
 class Draft(NamedTuple):
     """What somebody wants to post."""
 
@@ -43,12 +64,16 @@ class Draft(NamedTuple):
 
     def check(self) -> None:
         """Raise InvalidArgument where there is nothing to see."""
-        if not self.media and not any(map(_is_visible, self.content)):
-            raise InvalidArgument.of_field("content", "must not be blank unless there are media")
+        if not _shows(self.content, self.media):
+            raise InvalidArgument.of_field("content", BLANK)
 
     def as_post(self, post_id: int) -> Post:
         """The post as first written."""
         return Post(post_id, self.author_id, self.content, self.media, edited_at_ms=0)
+
+
+def _shows(content: str, media: tuple[Medium, ...]) -> bool:
+    return bool(media) or any(map(_is_visible, content))
 
 
 def _is_visible(character: str) -> bool:

@@ -9,7 +9,10 @@ from feedkit.errors import PermissionDenied, post_not_found
 
 from post_service.authors import Authors
 from post_service.idempotency import Earlier, Key, check_same
-from post_service.post import Draft, Post
+from post_service.post import Draft, Edit, Post
+
+SLICE = 500
+"""How many posts, and how many idempotency keys, are erased at a time, so that no statement holds its locks for long."""
 
 
 class Created(NamedTuple):
@@ -34,11 +37,18 @@ class Recent(NamedTuple):
     complete_to_post_id: int
 
 
-class Owner(NamedTuple):
-    """Whose post it is, and whether it still stands."""
+class Kept(NamedTuple):
+    """A post as it is kept, and whether it was deleted."""
 
-    author_id: int
+    post: Post
     deleted: bool
+
+
+class Erased(NamedTuple):
+    """How many posts are gone for good, and whether nothing of their author is left."""
+
+    posts: int
+    done: bool
 
 
 class Ids(Protocol):
@@ -63,8 +73,12 @@ class Writing(Protocol):
         """Write a post, for which the key stands from now on."""
         ...
 
-    async def owner(self, post_id: int) -> Owner | None:
-        """Whose post it is, which nobody else changes until the end of the transaction; None if there never was one."""
+    async def keep(self, post_id: int) -> Kept | None:
+        """A post, deleted or not, which nobody else changes until the end of the transaction; None if there is none."""
+        ...
+
+    async def edit(self, post: Post) -> Post:
+        """Write text and media of a post that stands; the post with the time of that."""
         ...
 
     async def delete(self, post_id: int, author_id: int) -> None:
@@ -83,6 +97,14 @@ class Store(Protocol):
         """Those of the posts that stand, by id."""
         ...
 
+    async def retract(self, author_id: int, at_most: int) -> list[int]:
+        """Delete some posts of an author who is gone, without an event. Ids of deleted ones, these or others."""
+        ...
+
+    async def erase(self, author_id: int, post_ids: Sequence[int], at_most_keys: int) -> Erased:
+        """Remove deleted posts of an author for good, and some of the author's idempotency keys."""
+        ...
+
     async def ids_of_author(self, author_id: int, before_id: int, limit: int) -> list[int]:
         """The newest posts of an author with ids below a bound."""
         ...
@@ -95,15 +117,19 @@ class Store(Protocol):
 class Caches(Protocol):
     """What timelines remember of posts.
 
-    Both steps end in less than a second. Where they cannot be done in that, they are done behind the change.
+    Every step ends in less than a second. What cannot be done in that is done behind the change.
     """
 
     async def add(self, author_id: int, post_id: int) -> None:
         """See that the author's own timeline has a post, and that nobody remembers that there was none of its id."""
         ...
 
-    async def forget(self, post_id: int) -> None:
-        """See that nothing from before now is remembered of a post."""
+    async def forget_body(self, post_id: int) -> None:
+        """See that nothing from before now is remembered of what a post says."""
+        ...
+
+    async def forget(self, author_id: int, post_ids: Sequence[int]) -> None:
+        """See that nothing from before now is remembered of some posts, nor of which ones are their author's newest."""
         ...
 
 
@@ -123,11 +149,11 @@ class Posts:
     async def create(self, draft: Draft, idempotency_key: str) -> Created:
         """Write a post, or find the one for which the key (empty: none) stands.
 
-        Raises InvalidArgument, NotFound (the author), FailedPrecondition (the key was used for something else), Aborted (it
-        is in use just now), Unavailable.
+        Raises InvalidArgument, NotFound (the author), PermissionDenied (the author is suspended), FailedPrecondition (the
+        key was used for something else), Aborted (it is in use just now), Unavailable.
         """
         draft.check()
-        await self._authors.require(draft.author_id)
+        await self._authors.require(draft.author_id, "author_id")
         created = await self._write(draft, Key.of(draft, idempotency_key) if idempotency_key else None)
         await self._caches.add(draft.author_id, created.post.id)
         return created
@@ -170,17 +196,52 @@ class Posts:
         complete_to = found[-1][0] if len(found) == limit else 0
         return Recent([post_id for post_id, _ in found], [author_id for _, author_id in found], complete_to)
 
+    async def edit(self, actor_id: int, post_id: int, edit: Edit) -> Post:
+        """Change one's own post; what changes nothing is no edit.
+
+        Raises InvalidArgument, NotFound (the post, also a deleted one; the actor), PermissionDenied (another's; the actor
+        is suspended), Unavailable.
+        """
+        await self._authors.require(actor_id, "actor_id")
+        async with self._store.writing() as writing:
+            kept = await writing.keep(post_id)
+            if kept is None or kept.deleted:
+                raise post_not_found(post_id)
+            _require_own(kept.post, actor_id)
+            post = edit.of(kept.post)
+            if post != kept.post:
+                post = await writing.edit(post)
+        await self._caches.forget_body(post_id)
+        return post
+
     async def delete(self, actor_id: int, post_id: int) -> None:
         """Delete one's own post, or find it deleted.
 
         Raises NotFound, also for another's that is deleted already; PermissionDenied for another's.
         """
         async with self._store.writing() as writing:
-            owner = await writing.owner(post_id)
-            if owner is None or (owner.deleted and owner.author_id != actor_id):
+            kept = await writing.keep(post_id)
+            if kept is None or (kept.deleted and kept.post.author_id != actor_id):
                 raise post_not_found(post_id)
-            if owner.author_id != actor_id:
-                raise PermissionDenied("NOT_THE_AUTHOR", "only its author may delete a post", post_id=post_id)
-            if not owner.deleted:
-                await writing.delete(post_id, owner.author_id)
-        await self._caches.forget(post_id)
+            _require_own(kept.post, actor_id)
+            if not kept.deleted:
+                await writing.delete(post_id, actor_id)
+        await self._caches.forget(actor_id, [post_id])
+
+    async def erase(self, author_id: int) -> Erased:
+        """Erase a slice of what somebody wrote who has been deleted. Again and again, until nothing is left.
+
+        A post whose creation was under way when its author was deleted may be found by a later call only; its event tells
+        of it. Raises FailedPrecondition (USER_NOT_DELETED), Unavailable.
+        """
+        await self._authors.require_deleted(author_id)
+        post_ids = await self._store.retract(author_id, SLICE)
+        # In between, as ids that are gone cannot be forgotten any more; and after the deletion, as nobody can fill in then
+        # what they say. Whoever dies here has left them to be found again.
+        await self._caches.forget(author_id, post_ids)
+        return await self._store.erase(author_id, post_ids, SLICE)
+
+
+def _require_own(post: Post, actor_id: int) -> None:
+    if post.author_id != actor_id:
+        raise PermissionDenied("NOT_THE_AUTHOR", "only its author may change a post", post_id=post.id)

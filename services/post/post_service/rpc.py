@@ -1,8 +1,11 @@
 """feed.post.v1.PostService: protobuf to domain and back."""
 
-from feed.post.v1 import post_pb2, post_pb2_grpc
+from collections.abc import Iterable
 
-from post_service.post import Draft, Medium, Post
+from feed.post.v1 import post_pb2, post_pb2_grpc
+from feedkit.errors import InvalidArgument
+
+from post_service.post import Draft, Edit, Medium, Post
 from post_service.posts import Posts
 
 
@@ -13,8 +16,7 @@ class PostServicer(post_pb2_grpc.PostServiceServicer):
         self._posts = posts
 
     async def CreatePost(self, request: post_pb2.CreatePostRequest, context: object) -> post_pb2.CreatePostResponse:
-        media = tuple(Medium(m.url, m.type, m.width, m.height, m.alt_text) for m in request.media)
-        draft = Draft(request.author_id, request.content, media)
+        draft = Draft(request.author_id, request.content, _media(request.media))
         created = await self._posts.create(draft, request.idempotency_key)
         return post_pb2.CreatePostResponse(post=_post(created.post), replayed=created.replayed)
 
@@ -43,9 +45,31 @@ class PostServicer(post_pb2_grpc.PostServiceServicer):
             complete_to_post_id=recent.complete_to_post_id,
         )
 
+    async def EditPost(self, request: post_pb2.EditPostRequest, context: object) -> post_pb2.EditPostResponse:
+        post = await self._posts.edit(request.actor_id, request.post_id, _edit(request))
+        return post_pb2.EditPostResponse(post=_post(post))
+
     async def DeletePost(self, request: post_pb2.DeletePostRequest, context: object) -> post_pb2.DeletePostResponse:
         await self._posts.delete(request.actor_id, request.post_id)
         return post_pb2.DeletePostResponse()
+
+    async def EraseAuthor(self, request: post_pb2.EraseAuthorRequest, context: object) -> post_pb2.EraseAuthorResponse:
+        erased = await self._posts.erase(request.author_id)
+        return post_pb2.EraseAuthorResponse(erased_posts=erased.posts, done=erased.done)
+
+
+def _edit(request: post_pb2.EditPostRequest) -> Edit:
+    paths = set(request.update_mask.paths)
+    if not paths or paths - {"content", "media"}:
+        raise InvalidArgument.of_field("update_mask", "must name content, media or both, and nothing else")
+    return Edit(
+        content=request.content if "content" in paths else None,
+        media=_media(request.media) if "media" in paths else None,
+    )
+
+
+def _media(media: Iterable[post_pb2.MediaReference]) -> tuple[Medium, ...]:
+    return tuple(Medium(m.url, m.type, m.width, m.height, m.alt_text) for m in media)
 
 
 def _post(post: Post) -> post_pb2.Post:

@@ -14,7 +14,7 @@ from feedkit.postgres import Connection, Database
 from post_service import pull_query
 from post_service.idempotency import Earlier, Key
 from post_service.post import Medium, Post
-from post_service.posts import Owner
+from post_service.posts import Erased, Kept
 
 ANSWER_SECONDS = 0.1
 """What a request that waited for a key keeps of its deadline, to say that it waited in vain."""
@@ -34,11 +34,40 @@ _ADD = """
 WITH taken AS (UPDATE idempotency_keys SET post_id = $1 WHERE author_id = $2 AND key = $5)
 INSERT INTO posts (id, author_id, content, media) VALUES ($1, $2, $3, $4::jsonb)
 """
-_OWNER = "SELECT author_id, deleted FROM posts WHERE id = $1 FOR UPDATE"
+_POST = "id, author_id, content, media, coalesce((extract(epoch FROM edited_at) * 1000)::bigint, 0)"
+_KEEP = f"SELECT {_POST}, deleted FROM posts WHERE id = $1 FOR UPDATE"  # noqa: S608 (made of constants)
+# By the clock at the moment of the edit, not of its transaction's begin: whoever waited for another's edit came later. An
+# edit is never earlier than one before it, nor than the post, whose time is by another clock.
+_EDIT = f"""
+UPDATE posts SET content = $2, media = $3::jsonb,
+    edited_at = greatest(clock_timestamp(), edited_at, to_timestamp($4 / 1000.0))
+WHERE id = $1
+RETURNING {_POST}
+"""  # noqa: S608 (made of constants)
 _DELETE = "UPDATE posts SET deleted = true WHERE id = $1"
-_READ = """
-SELECT id, author_id, content, media, coalesce((extract(epoch FROM edited_at) * 1000)::bigint, 0)
-FROM posts WHERE id = ANY($1::bigint[]) AND NOT deleted
+_READ = f"SELECT {_POST} FROM posts WHERE id = ANY($1::bigint[]) AND NOT deleted"  # noqa: S608 (made of constants)
+# What somebody else is changing is left for the next slice.
+_RETRACT = """
+UPDATE posts SET deleted = true WHERE id IN (
+    SELECT id FROM posts WHERE author_id = $1 AND NOT deleted LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+"""
+_RETRACTED = "SELECT id FROM posts WHERE author_id = $1 AND deleted LIMIT $2"
+_ERASE = """
+DELETE FROM posts WHERE id IN (
+    SELECT id FROM posts WHERE id = ANY($1::bigint[]) AND deleted FOR UPDATE SKIP LOCKED
+)
+"""
+_ERASE_KEYS = """
+DELETE FROM idempotency_keys WHERE author_id = $1 AND key IN (
+    SELECT key FROM idempotency_keys WHERE author_id = $1 LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+"""
+# Deleted and standing posts are asked for apart, because each has an index of its own.
+_LEFT = """
+SELECT EXISTS (SELECT FROM posts WHERE author_id = $1 AND NOT deleted)
+    OR EXISTS (SELECT FROM posts WHERE author_id = $1 AND deleted)
+    OR EXISTS (SELECT FROM idempotency_keys WHERE author_id = $1)
 """
 _IDS_OF_AUTHOR = """
 SELECT id FROM posts WHERE author_id = $1 AND NOT deleted AND id < $2 ORDER BY id DESC LIMIT $3
@@ -76,7 +105,22 @@ class PostStore:
         """Those of the posts that stand, by id."""
         async with self._database.connection() as connection:
             rows = await connection.fetch(_READ, post_ids)
-        return {row[0]: Post(row[0], row[1], row[2], _media(row[3]), row[4]) for row in rows}
+        return {row[0]: _post(row) for row in rows}
+
+    async def retract(self, author_id: int, at_most: int) -> list[int]:
+        """Delete some posts of an author who is gone, without an event. Ids of deleted ones, these or others."""
+        async with self._database.connection() as connection:
+            await connection.execute(_RETRACT, author_id, at_most)
+            rows = await connection.fetch(_RETRACTED, author_id, at_most)
+        return [row[0] for row in rows]
+
+    async def erase(self, author_id: int, post_ids: Sequence[int], at_most_keys: int) -> Erased:
+        """Remove deleted posts of an author for good, and some of the author's idempotency keys."""
+        async with self._database.connection() as connection:
+            removed = _count(await connection.execute(_ERASE, post_ids))
+            await connection.execute(_ERASE_KEYS, author_id, at_most_keys)
+            left = await connection.fetchval(_LEFT, author_id)
+        return Erased(removed, done=not left)
 
     async def ids_of_author(self, author_id: int, before_id: int, limit: int) -> list[int]:
         """The newest posts of an author with ids below a bound."""
@@ -123,18 +167,25 @@ class PostgresWriting:
 
     async def add(self, post: Post, key: Key | None) -> None:
         """Write a post and its event."""
-        media = json.dumps([medium._asdict() for medium in post.media], ensure_ascii=False)
         try:
-            await self._connection.execute(_ADD, post.id, post.author_id, post.content, media, key.key if key else None)
+            await self._connection.execute(
+                _ADD, post.id, post.author_id, post.content, _stored(post.media), key.key if key else None
+            )
         except asyncpg.UniqueViolationError as error:
             # Only a database that lost leases it had granted, by a failover, can let this happen. Nothing was written.
             raise Unavailable("IDS_UNAVAILABLE", f"the id {post.id} exists already") from error
         await self._tell(post.id, post.author_id, events_pb2.POST_EVENT_KIND_CREATED)
 
-    async def owner(self, post_id: int) -> Owner | None:
-        """Whose post it is; its row stays locked."""
-        row = await self._connection.fetchrow(_OWNER, post_id)
-        return Owner(*row) if row else None
+    async def keep(self, post_id: int) -> Kept | None:
+        """A post, deleted or not; its row stays locked."""
+        row = await self._connection.fetchrow(_KEEP, post_id)
+        return Kept(_post(row), deleted=row[5]) if row else None
+
+    async def edit(self, post: Post) -> Post:
+        """Write text and media of a post, and its event; the post with the time of that, by the database's clock."""
+        [row] = await self._connection.fetch(_EDIT, post.id, post.content, _stored(post.media), post.created_at_ms)
+        await self._tell(post.id, post.author_id, events_pb2.POST_EVENT_KIND_EDITED)
+        return _post(row)
 
     async def delete(self, post_id: int, author_id: int) -> None:
         """Delete a post, and write its event."""
@@ -157,7 +208,19 @@ class ExpiredKeys:
         """Remove some. Returns how many."""
         async with self._database.connection() as connection:
             status = await connection.execute(_PURGE, at_most)
-        return int(status.removeprefix("DELETE "))
+        return _count(status)
+
+
+def _count(status: str) -> int:
+    return int(status.removeprefix("DELETE "))
+
+
+def _post(row: asyncpg.Record) -> Post:
+    return Post(row[0], row[1], row[2], _media(row[3]), row[4])
+
+
+def _stored(media: tuple[Medium, ...]) -> str:
+    return json.dumps([medium._asdict() for medium in media], ensure_ascii=False)
 
 
 def _media(stored: str) -> tuple[Medium, ...]:

@@ -1,72 +1,144 @@
-"""Authors are asked for once, and not forgotten while graph is away."""
+"""Who may write is asked for once in a while, and not forgotten at once while graph is away."""
 
 import pytest
-from feedkit.errors import NotFound, Unavailable
-from post_service.authors import Authors
+from feedkit.errors import FailedPrecondition, NotFound, PermissionDenied, Unavailable
+from post_service.authors import Authors, Standing
+
+SECONDS = 10.0
 
 
 class Graph:
-    """Who exists, for a test: a fact, not a service."""
+    """How accounts stand, for a test: a fact, not a service. With a clock."""
 
-    def __init__(self, *users: int) -> None:
-        self.users = set(users)
+    def __init__(self, *active: int) -> None:
+        self.accounts: dict[int, Standing | None] = dict.fromkeys(active, Standing.ACTIVE)
         self.away = False
         self.asked: list[int] = []
+        self.now = 1000.0
+        self.takes = 0.0
 
-    async def exists(self, user_id: int) -> bool:
+    async def standing(self, user_id: int) -> Standing | None:
         self.asked.append(user_id)
         if self.away:
             raise Unavailable.of_dependency("graph")
-        return user_id in self.users
+        standing = self.accounts.get(user_id)
+        self.now += self.takes
+        return standing
+
+    def clock(self) -> float:
+        return self.now
 
 
-async def test_an_unknown_author_is_named_with_the_field() -> None:
+def authors_of(graph: Graph, remember: int = 10) -> Authors:
+    return Authors(graph.standing, remember=remember, seconds=SECONDS, clock=graph.clock)
+
+
+@pytest.mark.parametrize("field", ["author_id", "actor_id"])
+async def test_an_unknown_author_is_named_with_the_field(field: str) -> None:
     with pytest.raises(NotFound) as refusal:
-        await Authors(Graph().exists, 10).require(7)
-    assert (refusal.value.reason, refusal.value.metadata) == (
-        "USER_NOT_FOUND",
-        {"user_id": "7", "field": "author_id"},
-    )
+        await authors_of(Graph()).require(7, field)
+    assert (refusal.value.reason, refusal.value.metadata) == ("USER_NOT_FOUND", {"user_id": "7", "field": field})
 
 
-async def test_a_known_author_is_asked_for_once() -> None:
+async def test_a_suspended_author_is_refused() -> None:
+    graph = Graph()
+    graph.accounts[7] = Standing.SUSPENDED
+    with pytest.raises(PermissionDenied) as refusal:
+        await authors_of(graph).require(7, "author_id")
+    assert refusal.value.reason == "ACCOUNT_SUSPENDED"
+
+
+async def test_a_known_author_is_asked_for_once_within_the_time() -> None:
     graph = Graph(7)
-    authors = Authors(graph.exists, 10)
-    await authors.require(7)
-    await authors.require(7)
+    authors = authors_of(graph)
+    await authors.require(7, "author_id")
+    graph.now += SECONDS - 0.1
+    await authors.require(7, "author_id")
     assert graph.asked == [7]
 
 
-async def test_a_known_author_needs_no_graph() -> None:
+async def test_being_asked_for_makes_nobody_known_for_longer() -> None:
     graph = Graph(7)
-    authors = Authors(graph.exists, 10)
-    await authors.require(7)
+    authors = authors_of(graph)
+    for _ in range(3):
+        await authors.require(7, "author_id")
+        graph.now += SECONDS / 2
+    assert graph.asked == [7, 7]
+
+
+async def test_the_time_begins_with_the_question() -> None:
+    graph = Graph(7)
+    graph.takes = SECONDS / 2
+    authors = authors_of(graph)
+    await authors.require(7, "author_id")
+    graph.now += SECONDS / 2
+    await authors.require(7, "author_id")
+    assert graph.asked == [7, 7]
+
+
+@pytest.mark.parametrize("standing", [Standing.SUSPENDED, None])
+async def test_who_was_suspended_or_deleted_writes_no_more_when_the_time_is_over(standing: Standing | None) -> None:
+    graph = Graph(7)
+    authors = authors_of(graph)
+    await authors.require(7, "author_id")
+    graph.accounts[7] = standing
+    graph.now += SECONDS
+    with pytest.raises((PermissionDenied, NotFound)):
+        await authors.require(7, "author_id")
+
+
+@pytest.mark.parametrize("standing", [Standing.SUSPENDED, None])
+async def test_a_refusal_is_not_remembered(standing: Standing | None) -> None:
+    graph = Graph()
+    graph.accounts[7] = standing
+    authors = authors_of(graph)
+    with pytest.raises((PermissionDenied, NotFound)):
+        await authors.require(7, "author_id")
+    graph.accounts[7] = Standing.ACTIVE
+    await authors.require(7, "author_id")
+
+
+async def test_a_known_author_needs_no_graph_within_the_time() -> None:
+    graph = Graph(7)
+    authors = authors_of(graph)
+    await authors.require(7, "author_id")
     graph.away = True
-    await authors.require(7)
+    await authors.require(7, "author_id")
+    graph.now += SECONDS
+    with pytest.raises(Unavailable):
+        await authors.require(7, "author_id")
 
 
 async def test_while_graph_is_away_an_author_nobody_asked_for_is_neither_there_nor_not() -> None:
     graph = Graph(7)
     graph.away = True
     with pytest.raises(Unavailable):
-        await Authors(graph.exists, 10).require(7)
+        await authors_of(graph).require(7, "author_id")
 
 
-async def test_one_who_was_unknown_may_come_to_be() -> None:
-    graph = Graph()
-    authors = Authors(graph.exists, 10)
-    with pytest.raises(NotFound):
-        await authors.require(7)
-    graph.users.add(7)
-    await authors.require(7)
-
-
-async def test_those_longest_unused_are_forgotten_first() -> None:
+async def test_those_asked_for_longest_ago_are_forgotten_first() -> None:
     graph = Graph(1, 2, 3)
-    authors = Authors(graph.exists, 2)
-    for author_id in (1, 2, 1, 3):
-        await authors.require(author_id)
+    authors = authors_of(graph, remember=2)
+    for author_id in (1, 2, 3):
+        await authors.require(author_id, "author_id")
     graph.asked.clear()
-    for author_id in (1, 3, 2):
-        await authors.require(author_id)
-    assert graph.asked == [2]
+    for author_id in (2, 3, 1):
+        await authors.require(author_id, "author_id")
+    assert graph.asked == [1]
+
+
+@pytest.mark.parametrize("standing", Standing)
+async def test_whoever_is_known_to_graph_has_not_been_deleted(standing: Standing) -> None:
+    graph = Graph()
+    graph.accounts[7] = standing
+    with pytest.raises(FailedPrecondition) as refusal:
+        await authors_of(graph).require_deleted(7)
+    assert (refusal.value.reason, refusal.value.metadata) == ("USER_NOT_DELETED", {"user_id": "7"})
+
+
+async def test_that_somebody_is_gone_is_not_taken_from_memory() -> None:
+    graph = Graph(7)
+    authors = authors_of(graph)
+    await authors.require(7, "author_id")
+    del graph.accounts[7]
+    await authors.require_deleted(7)

@@ -20,7 +20,7 @@ from feedkit import channel, postgres, redis
 from feedkit.invalidation import Invalidation
 from feedkit.postgres import Database
 from feedkit.redis import Redis
-from post_service.authors import Authors
+from post_service.authors import Authors, Standing
 from post_service.cache_store import CacheStore
 from post_service.config import PostSettings
 from post_service.posts import Posts
@@ -107,13 +107,19 @@ async def redis_client(dsn: str, valkey: Valkey) -> AsyncGenerator[Redis]:
 
 
 @pytest.fixture
-def authors() -> Authors:
-    """Everybody exists."""
+def standings() -> dict[int, Standing | None]:
+    """How accounts stand that are not as any other; None: gone."""
+    return {}
 
-    async def exists(_: int) -> bool:
-        return True
 
-    return Authors(exists, 100)
+@pytest.fixture
+def authors(standings: dict[int, Standing | None]) -> Authors:
+    """Nothing is remembered, so that what a test makes of an account counts at once."""
+
+    async def standing(user_id: int) -> Standing | None:
+        return standings.get(user_id, Standing.ACTIVE)
+
+    return Authors(standing, remember=100, seconds=0)
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import asyncpg
 import pytest
 from devmesh.backends.valkey import Valkey
 from feedkit import key_scripts, keys, redis
-from feedkit.errors import NotFound, PermissionDenied, Unavailable
+from feedkit.errors import DeadlineExceeded, NotFound, PermissionDenied, Unavailable
 from feedkit.invalidation import Invalidation
 from feedkit.keys import PostList
 from feedkit.redis import Redis, RedisSettings
-from post_service.authors import Authors
+from post_service.authors import Authors, Standing
 from post_service.cache_store import CacheStore
-from post_service.post import Draft
+from post_service.post import Draft, Edit
 from post_service.posts import Posts
 from post_service.store import PostStore
 from post_service.worker_lease import Ids
@@ -31,6 +31,7 @@ AUTHOR = 7
 BODY = b"a body"
 NONE_SUCH = b""
 DRAFT = Draft(AUTHOR, "text", ())
+EDIT = Edit("other", None)
 
 
 @pytest.fixture
@@ -176,6 +177,14 @@ async def test_a_body_is_gone_when_its_deletion_is_acknowledged(
     assert await held(redis_client, keys.post(post_id)) is None
 
 
+async def test_the_own_list_is_gone_when_a_deletion_is_acknowledged(posts: Posts, redis_client: Redis) -> None:
+    """And so is a deleted post from it, when it is filled in again."""
+    post_id = await write(posts)
+    await fill_own(redis_client, [post_id])
+    await posts.delete(AUTHOR, post_id)
+    assert await held(redis_client, keys.own(AUTHOR)) is None
+
+
 async def test_a_body_that_is_absent_stays_absent(posts: Posts, redis_client: Redis) -> None:
     post_id = await write(posts)
     await posts.delete(AUTHOR, post_id)
@@ -214,9 +223,78 @@ async def test_a_body_is_not_forgotten_before_the_deletion_is_committed(
 async def test_a_deletion_that_is_refused_forgets_nothing(posts: Posts, redis_client: Redis) -> None:
     post_id = await write(posts)
     await fill(redis_client, keys.post(post_id), BODY)
+    await fill_own(redis_client, [post_id])
     with pytest.raises(PermissionDenied):
         await posts.delete(AUTHOR + 1, post_id)
     assert await held(redis_client, keys.post(post_id)) == keys.value(BODY)
+    assert await own(redis_client) == PostList((post_id,), 0)
+
+
+# --- edited -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("already", [False, True], ids=["as it was", "edited already"])
+async def test_a_body_is_gone_when_its_edit_is_acknowledged(posts: Posts, redis_client: Redis, already: bool) -> None:
+    post_id = await write(posts)
+    if already:
+        await posts.edit(AUTHOR, post_id, EDIT)
+    await fill(redis_client, keys.post(post_id), BODY)
+    await posts.edit(AUTHOR, post_id, EDIT)
+    assert await held(redis_client, keys.post(post_id)) is None
+
+
+async def test_a_fill_of_a_body_that_began_before_its_edit_is_refused_after_it(
+    posts: Posts, redis_client: Redis
+) -> None:
+    post_id = await write(posts)
+    token = await lease(redis_client, keys.post(post_id))
+    await posts.edit(AUTHOR, post_id, EDIT)
+    assert await redis_client.run(key_scripts.fill(keys.post(post_id), token, BODY, LIFE_MS)) == [0]
+
+
+async def test_an_edit_leaves_the_own_list(posts: Posts, redis_client: Redis) -> None:
+    post_id = await write(posts)
+    await fill_own(redis_client, [post_id])
+    await posts.edit(AUTHOR, post_id, EDIT)
+    assert await own(redis_client) == PostList((post_id,), 0)
+
+
+async def test_an_edit_that_is_refused_forgets_nothing(posts: Posts, redis_client: Redis) -> None:
+    post_id = await write(posts)
+    await fill(redis_client, keys.post(post_id), BODY)
+    with pytest.raises(PermissionDenied):
+        await posts.edit(AUTHOR + 1, post_id, EDIT)
+    assert await held(redis_client, keys.post(post_id)) == keys.value(BODY)
+
+
+# --- erased -----------------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_of_an_author_who_is_erased_is_kept(
+    posts: Posts, redis_client: Redis, standings: dict[int, Standing | None]
+) -> None:
+    written = [await write(posts) for _ in range(3)]
+    await fill_own(redis_client, written)
+    for post_id in written:
+        await fill(redis_client, keys.post(post_id), BODY)
+    standings[AUTHOR] = None
+    await posts.erase(AUTHOR)
+    assert await redis_client.run(("DBSIZE",)) == [0]
+
+
+async def test_bodies_are_forgotten_after_their_posts_are_deleted_and_before_these_are_gone(
+    posts: Posts, redis_client: Redis, standings: dict[int, Standing | None], sql: Sql
+) -> None:
+    """So that nobody can fill one in afterwards, and whoever dies in between leaves them to be found."""
+    post_id = await write(posts)
+    await fill(redis_client, keys.post(post_id), BODY)
+    standings[AUTHOR] = None
+    await sql.execute("CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE query_canceled; END'")
+    await sql.execute("CREATE TRIGGER die BEFORE DELETE ON posts FOR EACH ROW EXECUTE FUNCTION die()")
+    with pytest.raises(DeadlineExceeded):
+        await posts.erase(AUTHOR)
+    assert await held(redis_client, keys.post(post_id)) is None
+    assert await sql.fetch("SELECT id, deleted FROM posts") == [(post_id, True)]
 
 
 # --- without Redis ----------------------------------------------------------------------------------------------------
