@@ -79,13 +79,22 @@ def read_whole_timeline(viewer_id: int) -> Command:
     return ("GETRANGE", keys.timeline(viewer_id), 0, -1)
 
 
-def push(viewer_id: int, entries: bytes, most: int, left_out: int = 0) -> Command:
-    """Add entries (`keys.encode_entries`, oldest first, one or more); 0 where there is no timeline.
+def push(viewer_id: int, entries: bytes, most: int) -> Command:
+    """Add entries (`keys.encode_entries`, oldest first, one or more); 0 where there is no timeline."""
+    return _PUSH(keys.timeline(viewer_id), entries, most)
 
-    `left_out`: the newest post that belongs to them and was left out, 0 if none was; the horizon rises to it.
+
+def push_history(viewer_id: int, epoch: bytes, left_out: int, entries: bytes, most: int) -> Command:
+    """Add all that an author wrote and that was not pushed, and give the timeline a new epoch; 0 where there is none.
+
+    `left_out`: the author's newest post that is not among the entries, 0 if all are; the horizon rises to it.
     """
-    above = [keys.encode_id(left_out)] if left_out else []
-    return _PUSH(keys.timeline(viewer_id), entries, most, *above)
+    return _PUSH(keys.timeline(viewer_id), entries, most, keys.encode_id(left_out), epoch)
+
+
+def push_since(viewer_id: int, before: bytes, epoch: bytes, entries: bytes, most: int) -> Command:
+    """Add what is new in a history that was pushed with the epoch `before`; 0 where the timeline was rewritten since."""
+    return _PUSH(keys.timeline(viewer_id), entries, most, keys.encode_id(0), epoch, before)
 
 
 def withdraw(viewer_id: int, post_ids: Iterable[int]) -> Command:

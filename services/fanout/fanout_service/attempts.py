@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from feedkit.errors import Unavailable
+from feedkit.errors import DeadlineExceeded, Overloaded, Unavailable
+
+NOT_NOW = (Unavailable, Overloaded, DeadlineExceeded)
+"""How a dependency says that it is worth another try later."""
 
 PAUSES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5)
 """Seconds after each attempt that was in vain."""

@@ -35,11 +35,73 @@ class ConsumerSettings(KafkaSettings):
     )
 
 
+class CelebrityLineSettings(CelebritySettings):
+    """How the celebrity line moves, and how authors come back who have become too small for it."""
+
+    celebrity_floor: int = Field(
+        default=1000,
+        ge=1,
+        description="How far down consumer lag moves the follower count from which authors are pulled. At or below this, "
+        "`FEED_CELEBRITY_THRESHOLD` is never moved.",
+    )
+    lag_limit_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        description="While the oldest event that is not handled is older than this, the follower count from which authors "
+        "are pulled is halved at each step.",
+    )
+    lag_clear_seconds: float = Field(
+        default=2.0,
+        gt=0,
+        validate_default=True,
+        description="While that age stays below this, the count returns, twofold at a time. Less than "
+        "`FEED_LAG_LIMIT_SECONDS`; in between it stays as it is.",
+    )
+    lag_clear_for_seconds: float = Field(
+        default=60.0, gt=0, description="How long lag has to stay away before each step of that return."
+    )
+    celebrity_step_seconds: float = Field(
+        default=5.0, gt=0, description="How long the leader waits after each look at the lag."
+    )
+    leader_seconds: float = Field(
+        default=3.0,
+        ge=0.5,
+        description="How long a leader of the `fanout` processes that died goes on being taken for one.",
+    )
+    celebrity_leave_ratio: float = Field(
+        default=0.8,
+        gt=0,
+        lt=1,
+        description="A pulled author with fewer followers than this part of the count in force is pushed again. The gap "
+        "keeps authors from going to and fro.",
+    )
+    leaving_interval_seconds: float = Field(
+        default=10.0, gt=0, description="How long the leader waits after each look for such authors."
+    )
+    leaving_timelines_per_second: float = Field(
+        default=500.0,
+        gt=0,
+        description="To how many timelines a second such an author's posts are brought at most, as many posts to each as "
+        "it holds.",
+    )
+    leaving_batch: int = Field(
+        default=10, ge=1, le=1000, description="To how many timelines they are brought in one round trip."
+    )
+
+    @field_validator("lag_clear_seconds")
+    @classmethod
+    def _apart_from_the_limit(cls, seconds: float, info: ValidationInfo) -> float:
+        limit = info.data.get("lag_limit_seconds")
+        if limit is not None and seconds >= limit:
+            raise ValueError(f"must be less than FEED_LAG_LIMIT_SECONDS, which is {limit:g}: the line would never rest")
+        return seconds
+
+
 class FanoutSettings(
     GrpcServerSettings,
     ConsumerSettings,
     RedisSettings,
-    CelebritySettings,
+    CelebrityLineSettings,
     OwnSettings,
     RecentsSettings,
     TimelineLifeSettings,
