@@ -1,5 +1,10 @@
 """The process `fanout`: `python -m fanout_service`. It serves its contract and consumes all its topics."""
 
+import math
+import secrets
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -12,30 +17,44 @@ from feedkit.kafka import Producer
 from feedkit.redis import Redis
 from feedkit.server import Process, main, once
 
+from fanout_service.account_events import AccountEvents
+from fanout_service.attempts import NOT_NOW
+from fanout_service.background import Chore, doing
 from fanout_service.broker_client import ChunkTopic, WishTopic
-from fanout_service.cache_store import CacheStore
+from fanout_service.cache_store import CacheStore, Lengths
+from fanout_service.celebrity_line import CelebrityLine, Limits
 from fanout_service.config import FanoutSettings
 from fanout_service.consumer import topics
 from fanout_service.consumer.dead_letters import DeadLetters
 from fanout_service.consumer.membership import Membership, broker_configuration
 from fanout_service.consumer.topic_consumer import Consumes, Topic, TopicConsumer, consuming
 from fanout_service.delivery import Delivery, Sizes
-from fanout_service.follow_events import FollowEvents
+from fanout_service.erase import Erase
 from fanout_service.graph_client import GraphClient
+from fanout_service.graph_events import GraphEvents
+from fanout_service.history_store import HistoryStore
 from fanout_service.lag_client import LagClient
+from fanout_service.leader_store import LeaderStore, LineStore
+from fanout_service.leading import Leading
+from fanout_service.leaving import Leaving
+from fanout_service.leaving import Sizes as LeavingSizes
+from fanout_service.line_in_force import LineControl, LineInForce
 from fanout_service.outbox_client import OutboxClient
 from fanout_service.pace import Pace
 from fanout_service.post_client import PostClient
 from fanout_service.post_events import PostEvents
+from fanout_service.pulled_index_client import PulledIndexClient
 from fanout_service.rebuild import Rebuild
 from fanout_service.recents_store import RecentsStore
 from fanout_service.reconcile import Reconcile
 from fanout_service.repairs import Repairs
-from fanout_service.rpc import FanoutServicer
+from fanout_service.rpc import DELIVERY, FanoutServicer
 from fanout_service.settlement import Settlement, Work
 from fanout_service.timeline_store import TimelineStore
 
 SERVICE = fanout_pb2.DESCRIPTOR.services_by_name["FanoutService"]
+REFRESH_SECONDS = 1.0
+"""How long this process may not know that the celebrity line has moved."""
 GRAPH = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
 POST = post_pb2.DESCRIPTOR.services_by_name["PostService"]
 
@@ -48,17 +67,38 @@ async def run(process: Process, settings: FanoutSettings) -> None:
     to_graph = await process.enter(connect(settings.graph_target, GRAPH, "graph"))
     to_post = await process.enter(connect(settings.post_target, POST, "post"))
 
-    threshold = settings.celebrity_threshold
-    graph = GraphClient(to_graph, threshold=threshold, active_days=settings.active_days)
-    recents = RecentsStore(store, settings.recents_length, settings.pulled_staleness_seconds)
-    consumers = _consumers(
-        settings, store=store, producer=producer, graph=graph, post=PostClient(to_post), recents=recents
-    )
+    celebrity_line = CelebrityLine(_limits(settings))
+    line = LineInForce(LineStore(store), celebrity_line)
+    graph = GraphClient(to_graph, threshold=lambda: line.threshold, active_days=settings.active_days)
+    post = PostClient(to_post)
+    recents = RecentsStore(store, settings.pulled_staleness_seconds)
+    consumers = _consumers(settings, store=store, producer=producer, graph=graph, post=post, recents=recents)
     await process.enter(consuming(consumers, process.stopping, settings.grace_seconds))
 
     lag = await process.enter(LagClient(broker_configuration(settings), topics.SUBSCRIPTIONS))
+    leaders = LeaderStore(store)
+    leading = await process.enter(_leading(leaders, settings.leader_seconds))
+    control = LineControl(line, celebrity_line, partial(lag.oldest_ms, *DELIVERY), leading)
+    leaving = Leaving(
+        PulledIndexClient(to_graph),
+        graph,
+        post,
+        HistoryStore(store, length=settings.timeline_length),
+        sizes=LeavingSizes(settings.timeline_length, settings.leaving_batch),
+        pace=Pace(settings.leaving_timelines_per_second / settings.leaving_batch),
+        may_go_on=lambda: control.is_calm,
+    )
+    await process.enter(doing(_chores(settings, line, control, leaving)))
+
     settlement = Settlement([OutboxClient(to_post), OutboxClient(to_graph)], lag, recents)
-    servicer = FanoutServicer(settlement, lag, WishTopic(producer), threshold=threshold)
+    servicer = FanoutServicer(
+        settlement,
+        lag,
+        WishTopic(producer),
+        line,
+        leaders.leader,
+        configured_threshold=settings.celebrity_threshold,
+    )
     await process.serve(
         settings,
         lambda server: fanout_pb2_grpc.add_FanoutServiceServicer_to_server(servicer, server),
@@ -79,15 +119,17 @@ def _consumers(
     """One for each topic, with the work that it has to do."""
     length = settings.timeline_length
     timelines = TimelineStore(store, length=length, life_days=settings.timeline_days)
-    cached = CacheStore(store, own_length=settings.own_length)
+    cached = CacheStore(store, Lengths(settings.own_length, settings.recents_length))
     sizes = Sizes(settings.push_batch, settings.chunk_size, settings.fanout_authors_at_once)
     delivery = Delivery(graph, timelines, ChunkTopic(producer), sizes)
     rebuild = Rebuild(timelines, graph, post, length)
     reconcile = Reconcile(timelines, graph, post, length)
+    wishes = WishTopic(producer)
+    erase = Erase(graph, post, cached, wishes)
     pace = Pace(settings.reconciles_per_second)
-    post_events = PostEvents(cached, graph, recents, delivery)
-    follow_events = FollowEvents(cached, graph, WishTopic(producer))
-    repairs = Repairs(rebuild, reconcile, pace, settings.reconciles_at_once)
+    post_events = PostEvents(cached, graph, recents, delivery, wishes)
+    graph_events, account_events = GraphEvents(cached, graph, wishes), AccountEvents(cached, wishes)
+    repairs = Repairs(rebuild, reconcile, erase, pace, settings.reconciles_at_once)
 
     def consumer(work: Work, topic: Topic[Any]) -> Consumes:
         group = topics.SUBSCRIPTIONS[work].group
@@ -95,9 +137,42 @@ def _consumers(
 
     return [
         consumer(Work.POST_EVENTS, topics.posts(post_events, settings.fanout_event_batch)),
-        consumer(Work.FOLLOW_EVENTS, topics.follows(follow_events, settings.fanout_event_batch)),
+        consumer(Work.GRAPH_EVENTS, topics.graph(graph_events, account_events, settings.fanout_event_batch)),
         consumer(Work.CHUNKS, topics.chunks(delivery)),
         consumer(Work.WISHES, topics.wishes(repairs, settings.reconcile_batch)),
+    ]
+
+
+def _limits(settings: FanoutSettings) -> Limits:
+    return Limits(
+        configured=settings.celebrity_threshold,
+        floor=settings.celebrity_floor,
+        lag_limit_ms=settings.lag_limit_seconds * 1000,
+        lag_clear_ms=settings.lag_clear_seconds * 1000,
+        clear_for_seconds=settings.lag_clear_for_seconds,
+    )
+
+
+@asynccontextmanager
+async def _leading(leaders: LeaderStore, seconds: float) -> AsyncGenerator[Leading]:
+    """Take part in leading. Who ends in peace lets another one lead at once."""
+    leading = Leading(leaders, f"{socket.gethostname()}-{secrets.token_hex(4)}", seconds)
+    chore = Chore("leading", leading.keep_up, seconds / 5, seconds / 5)
+    async with doing([chore]):
+        yield leading
+    with suppress(*NOT_NOW):
+        await leading.resign()
+
+
+def _chores(settings: FanoutSettings, line: LineInForce, control: LineControl, leaving: Leaving) -> list[Chore]:
+    async def let_leave() -> None:
+        await leaving.let_leave(math.ceil(settings.celebrity_leave_ratio * line.threshold))
+
+    step, interval = settings.celebrity_step_seconds, settings.leaving_interval_seconds
+    return [
+        Chore("following the celebrity line", line.refresh, REFRESH_SECONDS, REFRESH_SECONDS),
+        Chore("moving the celebrity line", control.step, step, step),
+        Chore("letting authors leave the index", let_leave, interval, 8 * interval),
     ]
 
 

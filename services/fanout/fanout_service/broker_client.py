@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from feed.events.v1 import events_pb2
 from feedkit import kafka
 from feedkit.kafka import Producer
+from google.protobuf import message as protobuf
 
-from fanout_service.events import Chunk, Wish
+from fanout_service.events import AnyWish, Chunk, Wish
 
 
 class ChunkTopic:
@@ -22,21 +23,29 @@ class ChunkTopic:
 
 
 class WishTopic:
-    """Implements `follow_events.Wishes`."""
+    """Implements `wishes.Wishes`."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
 
-    async def leave(self, work: Sequence[Wish]) -> None:
-        """See `follow_events.Wishes`."""
-        await self._producer.send_many(kafka.RECONCILE, [(wish.viewer_id, _wish(wish)) for wish in work])
+    async def leave(self, work: Sequence[AnyWish]) -> None:
+        """See `wishes.Wishes`."""
+        await self._producer.send_many(kafka.RECONCILE, [_wish(wish) for wish in work])
 
 
 def _keyed(chunk: Chunk) -> tuple[int, events_pb2.FanoutChunk]:
-    message = events_pb2.FanoutChunk(post_id=chunk.post_id, author_id=chunk.author_id, follower_ids=chunk.follower_ids)
-    # By content: the chunks of one post spread over all partitions, and a chunk that is left again goes where it went.
-    return zlib.crc32(message.SerializeToString(deterministic=True)), message
+    # By content: the chunks of one post spread over all partitions, and a chunk that is left again goes where it went. What
+    # is withdrawn from the same followers comes after it.
+    content = _chunk(chunk._replace(withdrawn=False)).SerializeToString(deterministic=True)
+    return zlib.crc32(content), _chunk(chunk)
 
 
-def _wish(wish: Wish) -> events_pb2.ReconcileWish:
-    return events_pb2.ReconcileWish(viewer_id=wish.viewer_id, author_id=wish.author_id)
+def _chunk(chunk: Chunk) -> events_pb2.FanoutChunk:
+    return events_pb2.FanoutChunk(**chunk._asdict())
+
+
+def _wish(wish: AnyWish) -> tuple[int, protobuf.Message]:
+    # By whose timeline or account it is, so that what concerns one user is done by one process, one after another.
+    if isinstance(wish, Wish):
+        return wish.viewer_id, events_pb2.ReconcileWish(viewer_id=wish.viewer_id, author_id=wish.author_id)
+    return wish.user_id, events_pb2.EraseWish(user_id=wish.user_id)

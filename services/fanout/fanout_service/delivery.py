@@ -1,4 +1,4 @@
-"""Pushes posts to the timelines of their authors' active followers."""
+"""Pushes posts to the timelines of their authors' active followers, and takes deleted ones out of them."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -36,7 +36,10 @@ class Sizes(NamedTuple):
 
 
 class Delivery:
-    """Delivers posts. Delivering again what has been delivered changes nothing."""
+    """Delivers posts and withdraws them. Doing again what has been done changes nothing.
+
+    A post that is delivered after it was withdrawn, because events or chunks came again, takes up room and is not shown.
+    """
 
     def __init__(self, followers: ActiveFollowers, timelines: Timelines, chunks: Chunks, sizes: Sizes) -> None:
         self._followers = followers
@@ -46,14 +49,21 @@ class Delivery:
 
     async def deliver(self, posts: Mapping[int, Sequence[int]]) -> None:
         """Deliver posts, given by author and oldest first."""
-        work = (self._deliver_author(author_id, post_ids) for author_id, post_ids in posts.items())
-        await all_of(work, self._sizes.authors_at_once)
+        await self._spread(posts, withdrawn=False)
+
+    async def withdraw(self, posts: Mapping[int, Sequence[int]]) -> None:
+        """Withdraw deleted posts, given by author."""
+        await self._spread(posts, withdrawn=True)
 
     async def deliver_chunk(self, chunk: Chunk) -> None:
-        """Deliver a part of a large fan-out."""
-        await self._push(chunk.follower_ids, [Entry(chunk.post_id, chunk.author_id)])
+        """Do a part of a large fan-out."""
+        await self._carry([chunk.post_id], chunk.author_id, chunk.follower_ids, withdrawn=chunk.withdrawn)
 
-    async def _deliver_author(self, author_id: int, post_ids: Sequence[int]) -> None:
+    async def _spread(self, posts: Mapping[int, Sequence[int]], *, withdrawn: bool) -> None:
+        work = (self._spread_author(author, post_ids, withdrawn=withdrawn) for author, post_ids in posts.items())
+        await all_of(work, self._sizes.authors_at_once)
+
+    async def _spread_author(self, author_id: int, post_ids: Sequence[int], *, withdrawn: bool) -> None:
         waiting: list[int] = []
         is_large = False
         async with aclosing(self._followers.active_followers(author_id)) as pages:
@@ -61,16 +71,25 @@ class Delivery:
                 waiting.extend(page)
                 while len(waiting) > self._sizes.chunk:
                     is_large = True
-                    await self._leave(author_id, post_ids, waiting[: self._sizes.chunk])
-                    del waiting[: self._sizes.chunk]
+                    part, waiting = waiting[: self._sizes.chunk], waiting[self._sizes.chunk :]
+                    await self._leave(post_ids, author_id, part, withdrawn=withdrawn)
         if is_large:
-            await self._leave(author_id, post_ids, waiting)
+            await self._leave(post_ids, author_id, waiting, withdrawn=withdrawn)
         else:
-            await self._push(waiting, [Entry(post_id, author_id) for post_id in post_ids])
+            await self._carry(post_ids, author_id, waiting, withdrawn=withdrawn)
 
-    async def _leave(self, author_id: int, post_ids: Sequence[int], follower_ids: Sequence[int]) -> None:
-        await self._chunks.leave([Chunk(post_id, author_id, follower_ids) for post_id in post_ids])
+    async def _leave(
+        self, post_ids: Sequence[int], author_id: int, follower_ids: Sequence[int], *, withdrawn: bool
+    ) -> None:
+        await self._chunks.leave([Chunk(post_id, author_id, follower_ids, withdrawn) for post_id in post_ids])
 
-    async def _push(self, follower_ids: Sequence[int], entries: Sequence[Entry]) -> None:
+    async def _carry(
+        self, post_ids: Sequence[int], author_id: int, follower_ids: Sequence[int], *, withdrawn: bool
+    ) -> None:
+        entries = [Entry(post_id, author_id) for post_id in post_ids]
         for start in range(0, len(follower_ids), self._sizes.push_batch):
-            await self._timelines.push(follower_ids[start : start + self._sizes.push_batch], entries)
+            batch = follower_ids[start : start + self._sizes.push_batch]
+            if withdrawn:
+                await self._timelines.withdraw(batch, post_ids)
+            else:
+                await self._timelines.push(batch, entries)

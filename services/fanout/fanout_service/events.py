@@ -1,22 +1,58 @@
 """What happened and what is wished for, as it comes in."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+
+class PostChange(Enum):
+    """What happened to a post."""
+
+    WRITTEN = "written"
+    EDITED = "edited"
+    DELETED = "deleted"
 
 
 class PostEvent(NamedTuple):
-    """A post was written, or deleted."""
+    """Something happened to a post."""
 
     post_id: int
     author_id: int
-    deleted: bool
+    change: PostChange
 
 
-class FollowEvent(NamedTuple):
-    """One user follows another now, or no longer; which of the two, the truth tells."""
+class EdgeChange(Enum):
+    """What one user did about another. Whether it still stands, the truth tells."""
 
-    follower_id: int
-    followee_id: int
+    FOLLOWED = "followed"
+    UNFOLLOWED = "unfollowed"
+    MUTED = "muted"
+    UNMUTED = "unmuted"
+    BLOCKED = "blocked"
+    UNBLOCKED = "unblocked"
+
+
+class GraphEvent(NamedTuple):
+    """A viewer did something about an author."""
+
+    viewer_id: int
+    author_id: int
+    change: EdgeChange
+
+
+class AccountChange(Enum):
+    """What happened to an account."""
+
+    SUSPENDED = "suspended"
+    RESTORED = "restored"
+    DELETED = "deleted"
+
+
+class AccountEvent(NamedTuple):
+    """Something happened to an account."""
+
+    user_id: int
+    change: AccountChange
 
 
 class Chunk(NamedTuple):
@@ -25,6 +61,8 @@ class Chunk(NamedTuple):
     post_id: int
     author_id: int
     follower_ids: Sequence[int]
+    withdrawn: bool = False
+    """Whether it is taken out of their timelines, instead of being put into them."""
 
 
 class Wish(NamedTuple):
@@ -38,3 +76,12 @@ class Wish(NamedTuple):
     def is_rebuild(self) -> bool:
         """Whether the whole timeline is meant."""
         return self.author_id == 0
+
+
+class EraseWish(NamedTuple):
+    """A further part of what is left of a deleted user is to be erased."""
+
+    user_id: int
+
+
+AnyWish: TypeAlias = Wish | EraseWish

@@ -65,6 +65,14 @@ class LagClient:
         """See `settlement.Lag`. Raises Unavailable where the broker does not answer."""
         return sum(backlog.end - backlog.begin for backlog in await self._ask(work))
 
+    async def handled(self, work: Work) -> int:
+        """See `settlement.Lag`. Raises Unavailable where the broker does not answer."""
+        return sum(backlog.begin for backlog in await self._ask([work]))
+
+    async def written(self, work: Work) -> int:
+        """See `settlement.Lag`. Raises Unavailable where the broker does not answer."""
+        return sum(backlog.end for backlog in await self._ask([work]))
+
     async def oldest_ms(self, *work: Work) -> int:
         """The age of the oldest record that is not handled, in milliseconds; 0 if all are."""
         backlogs = [backlog for backlog in await self._ask(work) if backlog.end > backlog.begin]

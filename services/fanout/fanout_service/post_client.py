@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PostClient:
-    """Implements `timelines.Posts`."""
+    """Implements `timelines.Posts` and `erase.Remains`."""
 
     def __init__(self, channel: Channel) -> None:
         self._stub: PostServiceAsyncStub = post_pb2_grpc.PostServiceStub(channel)
@@ -24,3 +24,7 @@ class PostClient:
         answer = await self._stub.ListRecentByAuthors(request)
         entries = [Entry(*entry) for entry in zip(answer.post_ids, answer.author_ids, strict=True)]
         return Recent(entries, answer.complete_to_post_id)
+
+    async def erase(self, user_id: int) -> bool:
+        """See `erase.Remains`."""
+        return (await self._stub.EraseAuthor(post_pb2.EraseAuthorRequest(author_id=user_id))).done

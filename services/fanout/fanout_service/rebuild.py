@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from feedkit.errors import NotFound
+
 from fanout_service.attempts import Sleep, until_undisturbed
 from fanout_service.timelines import Posts, Recent, Timelines, share_of
 
@@ -44,7 +46,13 @@ class Rebuild:
         state = await self._timelines.state(viewer_id)
         if state is None:
             return False
-        recent = await self._newest(await self._viewers.followees(viewer_id))
+        try:
+            followee_ids = await self._viewers.followees(viewer_id)
+        except NotFound:
+            # Deleted meanwhile. Whoever deleted the timeline then may have come before it was begun.
+            await self._timelines.remove(viewer_id)
+            raise
+        recent = await self._newest(followee_ids)
         entries, left_out = share_of(recent, self._length)
         return await self._timelines.rebuild(viewer_id, state.epoch, entries, left_out)
 

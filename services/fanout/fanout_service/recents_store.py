@@ -1,32 +1,28 @@
-"""The newest posts of pulled authors in Redis, and their announcement."""
+"""Announces the newest posts of pulled authors in Redis."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
 
-from feedkit import key_scripts, keys
+from feedkit import keys
 from feedkit.redis import Command, Redis
 
 
 class RecentsStore:
     """Implements `post_events.Recents` and `settlement.Announcements`."""
 
-    def __init__(self, redis: Redis, length: int, staleness_seconds: float) -> None:
-        """`length` is the most posts kept of an author; `staleness_seconds` how long a `timeline` may not know of one."""
+    def __init__(self, redis: Redis, staleness_seconds: float) -> None:
+        """`staleness_seconds` is how long a `timeline` may not know of a post that was announced."""
         self._redis = redis
-        self._length = length
         self._staleness_ms = int(staleness_seconds * 1000)
         self._unseen_until_ms = 0.0
 
-    async def announce(self, posts: Mapping[int, Sequence[int]]) -> None:
+    async def announce(self, author_ids: Collection[int]) -> None:
         """See `post_events.Recents`."""
-        added = [
-            key_scripts.add_to_list(keys.recents(author_id), post_id, self._length)
-            for author_id, post_ids in posts.items()
-            for post_id in post_ids
+        announced: list[Command] = [
+            ("PUBLISH", keys.RECENTS_CHANGED, keys.encode_id(author_id)) for author_id in author_ids
         ]
-        announced: list[Command] = [("PUBLISH", keys.RECENTS_CHANGED, keys.encode_id(author_id)) for author_id in posts]
         unseen: Command = ("SET", keys.PULLED_UNSEEN, 1, "PX", self._staleness_ms)
-        await self._redis.run(*added, *announced, unseen)
+        await self._redis.run(*announced, unseen)
         self._unseen_until_ms = _now_ms() + self._staleness_ms
 
     async def unseen_ms(self) -> int:

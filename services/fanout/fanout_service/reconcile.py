@@ -1,4 +1,4 @@
-"""Makes one author's part of a home timeline equal to the truth: after a follow, an unfollow, or a doubt."""
+"""Makes one author's part of a home timeline equal to the truth: after a follow, a mute, the end of either, or a doubt."""
 
 import asyncio
 from typing import Protocol
@@ -8,10 +8,10 @@ from fanout_service.timelines import Posts, Recent, Timelines, share_of
 
 
 class Edges(Protocol):
-    """The truth about who follows whom."""
+    """The truth about who follows and who mutes whom."""
 
-    async def follows(self, viewer_id: int, author_id: int) -> bool:
-        """Whether the viewer follows the author now. A viewer who does not exist follows nobody."""
+    async def belongs(self, viewer_id: int, author_id: int) -> bool:
+        """Whether the viewer follows the author now, and does not mute them. One who does not exist follows nobody."""
         ...
 
 
@@ -36,7 +36,7 @@ class Reconcile:
         state = await self._timelines.state(viewer_id)
         if state is None:
             return True
-        if not await self._edges.follows(viewer_id, author_id):
+        if not await self._edges.belongs(viewer_id, author_id):
             return await self._timelines.remove_author(viewer_id, state.epoch, author_id)
         recent = await self._posts.recent([author_id], self._length + 1)
         entries, left_out = share_of(_above(recent, state.horizon), self._length)

@@ -10,7 +10,7 @@ class Work(Enum):
     """What there is to consume."""
 
     POST_EVENTS = "posts"
-    FOLLOW_EVENTS = "graph"
+    GRAPH_EVENTS = "graph"
     CHUNKS = "chunks"
     WISHES = "reconcile"
 
@@ -28,6 +28,14 @@ class Lag(Protocol):
 
     async def of(self, *work: Work) -> int:
         """How many records of these kinds no consumer has handled."""
+        ...
+
+    async def handled(self, work: Work) -> int:
+        """How many records of a kind have been handled, ever; those that have expired count."""
+        ...
+
+    async def written(self, work: Work) -> int:
+        """How many records of a kind there have been, ever, handled or not."""
         ...
 
 
@@ -55,7 +63,11 @@ class Progress(NamedTuple):
 
 
 class Settlement:
-    """Reads in the order in which work flows: what has left one place is seen in the next, or is done."""
+    """Reads in the order in which work flows: what has left one place is seen in the next, or is done.
+
+    Wishes close a circle, because an erasure goes on by further wishes and by events of what it has erased. So none may
+    have been fulfilled while the other places were looked at.
+    """
 
     def __init__(self, outboxes: Sequence[Outbox], lag: Lag, announcements: Announcements) -> None:
         self._outboxes = outboxes
@@ -64,11 +76,12 @@ class Settlement:
 
     async def progress(self) -> Progress:
         """What there is still to do of all that was acknowledged before this call."""
+        fulfilled = await self._lag.handled(Work.WISHES)
         outbox_rows = sum(await asyncio.gather(*(outbox.rows() for outbox in self._outboxes)))
         return Progress(
             outbox_rows,
-            await self._lag.of(Work.POST_EVENTS, Work.FOLLOW_EVENTS),
+            await self._lag.of(Work.POST_EVENTS, Work.GRAPH_EVENTS),
             await self._lag.of(Work.CHUNKS),
-            await self._lag.of(Work.WISHES),
+            await self._lag.written(Work.WISHES) - fulfilled,
             await self._announcements.unseen_ms(),
         )

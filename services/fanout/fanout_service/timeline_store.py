@@ -34,6 +34,10 @@ class TimelineStore:
         packed = keys.encode_entries(entries)
         await self._redis.run(*[key_scripts.push(viewer_id, packed, self._length) for viewer_id in viewer_ids])
 
+    async def withdraw(self, viewer_ids: Sequence[int], post_ids: Sequence[int]) -> None:
+        """See `timelines.Timelines`."""
+        await self._redis.run(*[key_scripts.withdraw(viewer_id, post_ids) for viewer_id in viewer_ids])
+
     async def state(self, viewer_id: int) -> State | None:
         """See `timelines.Timelines`."""
         try:
@@ -51,6 +55,10 @@ class TimelineStore:
         await self._redis.run(
             key_scripts.delete_timeline(viewer_id), key_scripts.create_timeline(viewer_id, horizon, self._life_ms)
         )
+
+    async def remove(self, viewer_id: int) -> None:
+        """See `timelines.Timelines`."""
+        await self._redis.run(key_scripts.delete_timeline(viewer_id))
 
     async def rebuild(self, viewer_id: int, epoch: bytes, entries: Sequence[Entry], left_out: int) -> bool:
         """See `timelines.Timelines`."""

@@ -31,12 +31,20 @@ class Timelines(Protocol):
         """Add entries to those timelines that exist, in one round trip."""
         ...
 
+    async def withdraw(self, viewer_ids: Sequence[int], post_ids: Sequence[int]) -> None:
+        """Take deleted posts out of those timelines that exist, in one round trip. What they promise stays true."""
+        ...
+
     async def state(self, viewer_id: int) -> State | None:
         """What a timeline says of itself; None where there is none."""
         ...
 
     async def begin_anew(self, viewer_id: int) -> None:
         """Put an empty timeline in the place of whatever there is; it promises nothing yet."""
+        ...
+
+    async def remove(self, viewer_id: int) -> None:
+        """Leave no timeline."""
         ...
 
     async def rebuild(self, viewer_id: int, epoch: bytes, entries: Sequence[Entry], left_out: int) -> bool:
@@ -46,11 +54,11 @@ class Timelines(Protocol):
     async def add_author(
         self, viewer_id: int, epoch: bytes, author_id: int, entries: Sequence[Entry], left_out: int
     ) -> bool:
-        """End a reconcile with somebody who is followed; False as in `rebuild`."""
+        """End a reconcile with somebody whose posts belong into it; False as in `rebuild`."""
         ...
 
     async def remove_author(self, viewer_id: int, epoch: bytes, author_id: int) -> bool:
-        """End a reconcile with somebody who is not followed; False as in `rebuild`."""
+        """End a reconcile with somebody whose posts do not; False as in `rebuild`."""
         ...
 
 

@@ -1,12 +1,13 @@
 """Pure models of what fanout works on: the truth, and Redis. Every call is one step, and waits for its turn."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from fanout_service.events import Chunk, PostEvent, Wish
+from fanout_service.authors import Standings
+from fanout_service.events import AnyWish, Chunk, EdgeChange, GraphEvent, PostEvent
 from fanout_service.timelines import Entry, Recent, State
-from feedkit.errors import NotFound
+from feedkit.errors import FailedPrecondition, NotFound
 
 FAR = 10**9
 """A horizon above every post."""
@@ -24,27 +25,44 @@ class ModelTruth:
         self._turn = turn
         self.threshold = threshold
         self.follows: dict[int, set[int]] = {}
+        self.mutes: dict[int, set[int]] = {}
+        self.deleted: set[int] = set()
+        """The users whose accounts are deleted."""
         self.active: set[int] = set()
-        self.index: set[int] = set()
+        self.index: dict[int, int] = {}
+        """The pulled authors, and how often that has been decided of each."""
         self.posts: dict[int, int] = {}
         """Authors by post."""
 
+    def followed(self, viewer_id: int) -> set[int]:
+        """Whose posts belong into a viewer's timeline."""
+        return self.follows.get(viewer_id, set()) - self.mutes.get(viewer_id, set())
+
     def home(self, viewer_id: int) -> set[int]:
-        """The posts of those whom a viewer follows."""
-        return {post for post, author in self.posts.items() if author in self.follows[viewer_id]}
+        """The posts that belong into a viewer's timeline."""
+        authors = self.followed(viewer_id) - self.deleted
+        return {post for post, author in self.posts.items() if author in authors}
 
-    async def pulled(self, author_ids: Collection[int]) -> Collection[int]:
-        """See `post_events.PulledAuthors`."""
-        await self._turn()
-        for author in author_ids:
-            if sum(author in followees for followees in self.follows.values()) >= self.threshold:
-                self.index.add(author)
-        return self.index & set(author_ids)
+    def follower_count(self, author_id: int) -> int:
+        """How many follow an author."""
+        return sum(author_id in followees for followees in self.follows.values())
 
-    async def pulled_already(self, author_ids: Collection[int]) -> Collection[int]:
-        """See `follow_events.PulledAuthors`."""
+    async def classify(self, author_ids: Collection[int]) -> Standings:
+        """See `authors.Authors`."""
         await self._turn()
-        return self.index & set(author_ids)
+        return self._standings(author_ids, self.threshold)
+
+    async def standings(self, author_ids: Collection[int]) -> Standings:
+        """See `authors.Authors`."""
+        await self._turn()
+        return self._standings(author_ids, FAR)
+
+    def _standings(self, author_ids: Collection[int], threshold: int) -> Standings:
+        deleted = self.deleted & set(author_ids)
+        for author in set(author_ids) - deleted:
+            if author in self.index or self.follower_count(author) >= threshold:
+                self.index[author] = self.index.get(author, 0) + 1
+        return Standings(self.index.keys() & set(author_ids), deleted)
 
     async def active_followers(self, author_id: int) -> AsyncGenerator[Sequence[int]]:
         """See `delivery.ActiveFollowers`: a page for each follower, read when it is asked for."""
@@ -57,22 +75,26 @@ class ModelTruth:
             last = min(left)
             yield [last]
 
-    async def follows_now(self, viewer_id: int, author_id: int) -> bool:
+    async def belongs(self, viewer_id: int, author_id: int) -> bool:
         """See `reconcile.Edges`."""
         await self._turn()
-        return author_id in self.follows.get(viewer_id, ())
+        return author_id in self.followed(viewer_id) and viewer_id not in self.deleted
 
     async def record_activity(self, viewer_id: int) -> None:
         """See `rebuild.Viewers`."""
         await self._turn()
-        if viewer_id not in self.follows:
-            raise NotFound("USER_NOT_FOUND", "nobody")
+        self._require(viewer_id)
         self.active.add(viewer_id)
 
     async def followees(self, viewer_id: int) -> Sequence[int]:
         """See `rebuild.Viewers`."""
         await self._turn()
-        return sorted(self.follows[viewer_id])
+        self._require(viewer_id)
+        return sorted(self.followed(viewer_id))
+
+    def _require(self, viewer_id: int) -> None:
+        if viewer_id not in self.follows or viewer_id in self.deleted:
+            raise NotFound("USER_NOT_FOUND", "nobody")
 
     async def recent(self, author_ids: Collection[int], limit: int) -> Recent:
         """See `timelines.Posts`."""
@@ -81,15 +103,48 @@ class ModelTruth:
         return Recent(entries[:limit], entries[limit - 1].post_id if len(entries) > limit else 0)
 
 
-class ModelEdges:
-    """Implements `reconcile.Edges`, whose one method has the name of the truth's own table."""
+class ModelEdgeRemains:
+    """Implements `erase.Remains` of `graph`: one edge at a time."""
 
-    def __init__(self, truth: ModelTruth) -> None:
+    def __init__(self, truth: ModelTruth, turn: Turn = at_once) -> None:
         self._truth = truth
+        self._turn = turn
+        self.ended: Callable[[GraphEvent], None] = lambda _: None
+        """Told of every follow that ends."""
 
-    async def follows(self, viewer_id: int, author_id: int) -> bool:
-        """See `reconcile.Edges`."""
-        return await self._truth.follows_now(viewer_id, author_id)
+    async def erase(self, user_id: int) -> bool:
+        """See `erase.Remains`."""
+        await self._turn()
+        if user_id not in self._truth.deleted:
+            raise FailedPrecondition("USER_NOT_DELETED", "somebody")
+        self._truth.index.pop(user_id, None)
+        for edges in (self._truth.follows, self._truth.mutes):
+            for viewer, authors in edges.items():
+                for author in list(authors):
+                    if user_id in {viewer, author}:
+                        authors.discard(author)
+                        if edges is self._truth.follows:
+                            self.ended(GraphEvent(viewer, author, EdgeChange.UNFOLLOWED))
+                        return False
+        return True
+
+
+class ModelPostRemains:
+    """Implements `erase.Remains` of `post`: one post at a time."""
+
+    def __init__(self, truth: ModelTruth, turn: Turn = at_once) -> None:
+        self._truth = truth
+        self._turn = turn
+
+    async def erase(self, user_id: int) -> bool:
+        """See `erase.Remains`."""
+        await self._turn()
+        if user_id not in self._truth.deleted:
+            raise FailedPrecondition("USER_NOT_DELETED", "somebody")
+        left = [post for post, author in self._truth.posts.items() if author == user_id]
+        for post in left[:1]:
+            del self._truth.posts[post]
+        return not left
 
 
 @dataclass
@@ -118,7 +173,7 @@ class ModelTimelines:
         self._epochs = count()
         self.lists: dict[int, ModelTimeline] = {}
         self.round_trips: list[Sequence[int]] = []
-        """To whom was pushed, by round trip."""
+        """To whom was pushed, or from whom withdrawn, by round trip."""
 
     def _new_epoch(self) -> bytes:
         return str(next(self._epochs)).encode()
@@ -137,6 +192,14 @@ class ModelTimelines:
                 timeline.entries.update(entries)
                 timeline.trim(self._length)
 
+    async def withdraw(self, viewer_ids: Sequence[int], post_ids: Sequence[int]) -> None:
+        """See `timelines.Timelines`."""
+        await self._turn()
+        self.round_trips.append(viewer_ids)
+        for viewer_id in viewer_ids:
+            if (timeline := self.lists.get(viewer_id)) is not None:
+                timeline.entries = {entry for entry in timeline.entries if entry.post_id not in post_ids}
+
     async def state(self, viewer_id: int) -> State | None:
         """See `timelines.Timelines`."""
         await self._turn()
@@ -149,6 +212,11 @@ class ModelTimelines:
         self.lists.pop(viewer_id, None)
         await self._turn()
         self.lists.setdefault(viewer_id, ModelTimeline(FAR, self._new_epoch()))
+
+    async def remove(self, viewer_id: int) -> None:
+        """See `timelines.Timelines`."""
+        await self._turn()
+        self.lists.pop(viewer_id, None)
 
     async def rebuild(self, viewer_id: int, epoch: bytes, entries: Sequence[Entry], left_out: int) -> bool:
         """See `timelines.Timelines`."""
@@ -198,24 +266,41 @@ class ModelCaches:
         self._turn = turn
         self._timelines = timelines
         self.changed: list[PostEvent] = []
-        self.announced: list[Mapping[int, Sequence[int]]] = []
-        self.forgotten: set[int] = set()
+        self.announced: list[set[int]] = []
+        self.contexts: set[int] = set()
+        self.hidden: set[int] = set()
+        self.standings: set[int] = set()
+        self.users: set[int] = set()
+        """Those of whom everything was forgotten."""
 
     async def posts_changed(self, events: Sequence[PostEvent]) -> None:
         """See `post_events.CachedPosts`."""
         await self._turn()
         self.changed.extend(events)
 
-    async def contexts_changed(self, viewer_ids: Collection[int]) -> Collection[int]:
-        """See `follow_events.Contexts`."""
+    async def edges_changed(self, contexts: Collection[int], hidden: Collection[int]) -> Collection[int]:
+        """See `graph_events.CachedEdges`."""
         await self._turn()
-        self.forgotten.update(viewer_ids)
-        return self._timelines.lists.keys() & set(viewer_ids)
+        self.contexts.update(contexts)
+        self.hidden.update(hidden)
+        return self._timelines.lists.keys() & set(contexts)
 
-    async def announce(self, posts: Mapping[int, Sequence[int]]) -> None:
+    async def standings_changed(self, user_ids: Collection[int]) -> None:
+        """See `account_events.CachedUsers`."""
+        await self._turn()
+        self.standings.update(user_ids)
+
+    async def users_deleted(self, user_ids: Collection[int]) -> None:
+        """See `account_events.CachedUsers`."""
+        await self._turn()
+        self.users.update(user_ids)
+        for user_id in user_ids:
+            self._timelines.lists.pop(user_id, None)
+
+    async def announce(self, author_ids: Collection[int]) -> None:
         """See `post_events.Recents`."""
         await self._turn()
-        self.announced.append(posts)
+        self.announced.append(set(author_ids))
 
 
 class ModelTopics:
@@ -224,11 +309,11 @@ class ModelTopics:
     def __init__(self, turn: Turn = at_once) -> None:
         self._turn = turn
         self.chunks: list[Chunk] = []
-        self.wishes: list[Wish] = []
-        self.came: Callable[[Chunk | Wish], None] = lambda _: None
+        self.wishes: list[AnyWish] = []
+        self.came: Callable[[Chunk | AnyWish], None] = lambda _: None
 
-    async def leave(self, work: Sequence[Chunk] | Sequence[Wish]) -> None:
-        """See `delivery.Chunks` and `follow_events.Wishes`."""
+    async def leave(self, work: Sequence[Chunk] | Sequence[AnyWish]) -> None:
+        """See `delivery.Chunks` and `wishes.Wishes`."""
         await self._turn()
         for piece in work:
             if isinstance(piece, Chunk):

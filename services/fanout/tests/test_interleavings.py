@@ -1,18 +1,29 @@
 """Whatever comes in between, a home timeline ends up equal to the truth above its horizon.
 
-Random programmes of writes, follows, unfollows, reads, lost keys, repeated events and crashes; every step of every
-handler is interleaved with those of all others.
+Random programmes of writes, deletes, follows, unfollows, mutes, deleted accounts, reads, lost keys, repeated events and
+crashes; every step of every handler is interleaved with those of all others.
 """
 
 import asyncio
-from collections.abc import Callable
 from itertools import count
 from random import Random
 from typing import TypeAlias
 
+from fanout_service.account_events import AccountEvents
 from fanout_service.delivery import Delivery, Sizes
-from fanout_service.events import Chunk, FollowEvent, PostEvent, Wish
-from fanout_service.follow_events import FollowEvents
+from fanout_service.erase import Erase
+from fanout_service.events import (
+    AccountChange,
+    AccountEvent,
+    AnyWish,
+    Chunk,
+    EdgeChange,
+    GraphEvent,
+    PostChange,
+    PostEvent,
+    Wish,
+)
+from fanout_service.graph_events import GraphEvents
 from fanout_service.pace import Pace
 from fanout_service.post_events import PostEvents
 from fanout_service.rebuild import Rebuild
@@ -23,11 +34,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from .interleaving import Turns
-from .model import FAR, ModelCaches, ModelEdges, ModelTimelines, ModelTopics, ModelTruth
+from .model import FAR, ModelCaches, ModelEdgeRemains, ModelPostRemains, ModelTimelines, ModelTopics, ModelTruth
 
 LENGTH = 3
 VIEWERS, AUTHORS = (1, 2), (11, 12, 13)
 Act: TypeAlias = tuple[str, int, int]
+Event: TypeAlias = PostEvent | GraphEvent | AccountEvent
+EDGE_CHANGES = {
+    "follow": EdgeChange.FOLLOWED,
+    "unfollow": EdgeChange.UNFOLLOWED,
+    "mute": EdgeChange.MUTED,
+    "unmute": EdgeChange.UNMUTED,
+}
 
 viewers, authors = st.sampled_from(VIEWERS), st.sampled_from(AUTHORS)
 writes = st.tuples(st.just("write"), authors, st.just(0))
@@ -37,6 +55,9 @@ acts = st.one_of(
     writes,
     st.tuples(st.just("follow"), viewers, authors),
     st.tuples(st.just("unfollow"), viewers, authors),
+    st.tuples(st.sampled_from(["mute", "unmute"]), viewers, authors),
+    st.tuples(st.just("delete"), authors, st.integers(0, LENGTH)),
+    st.tuples(st.just("close"), st.one_of(viewers, authors), st.just(0)),
     st.tuples(st.just("read"), viewers, st.just(0)),
     st.tuples(st.just("lose"), viewers, st.just(0)),
     st.tuples(st.just("repeat"), st.just(0), st.just(0)),
@@ -51,19 +72,23 @@ class Feed:
         turn = turns.turn
         self._turns = turns
         self._numbers = count(1)
-        self._told: list[Callable[[], None]] = []
+        self._told: list[Event] = []
         self.truth = ModelTruth(turn, threshold=threshold)
         self.truth.follows = {viewer: set(AUTHORS[:viewer]) for viewer in VIEWERS}
+        self.truth.mutes = {viewer: set() for viewer in VIEWERS}
         self.timelines = ModelTimelines(LENGTH, turn)
         caches, topics = ModelCaches(self.timelines, turn), ModelTopics(turn)
-        topics.came = self._came
-        edges = ModelEdges(self.truth)
+        topics.came = self._begin
+        edges = ModelEdgeRemains(self.truth, turn)
+        edges.ended = self._tell
         self.delivery = Delivery(self.truth, self.timelines, topics, Sizes(push_batch=1, chunk=1, authors_at_once=2))
-        self.posts = PostEvents(caches, self.truth, caches, self.delivery)
-        self.graph = FollowEvents(caches, self.truth, topics)
+        self.posts = PostEvents(caches, self.truth, caches, self.delivery, topics)
+        self.graph = GraphEvents(caches, self.truth, topics)
+        self.accounts = AccountEvents(caches, topics)
         self.repairs = Repairs(
             Rebuild(self.timelines, self.truth, self.truth, LENGTH, turn),
-            Reconcile(self.timelines, edges, self.truth, LENGTH, turn),
+            Reconcile(self.timelines, self.truth, self.truth, LENGTH, turn),
+            Erase(edges, ModelPostRemains(self.truth, turn), caches, topics),
             Pace(1e9, lambda: 0.0, turn),
             at_once=2,
         )
@@ -73,40 +98,55 @@ class Feed:
         kind, one, other = act
         match kind:
             case "write":
+                # Also by somebody who is deleted, as a straggler that committed beside the deletion.
                 post = next(self._numbers)
                 self.truth.posts[post] = one
-                self._tell(lambda: self._handle_post(PostEvent(post, one, deleted=False)))
-            case "follow" | "unfollow":
-                followees = self.truth.follows[one]
-                (followees.add if kind == "follow" else followees.discard)(other)
-                self._tell(lambda: self._handle_follow(FollowEvent(one, other)))
+                self._tell(PostEvent(post, one, PostChange.WRITTEN))
+            case "delete":
+                if written := [post for post, author in self.truth.posts.items() if author == one][-1 - other :]:
+                    del self.truth.posts[written[0]]
+                    self._tell(PostEvent(written[0], one, PostChange.DELETED))
+            case "follow" | "unfollow" | "mute" | "unmute":
+                self._change_edge(kind, one, other)
+            case "close":
+                self.truth.deleted.add(one)
+                self._tell(AccountEvent(one, AccountChange.DELETED))
             case "read":
                 timeline = self.timelines.lists.get(one)
                 if timeline is None or timeline.horizon > 0:
-                    self._came(Wish(one, 0))
+                    self._begin(Wish(one, 0))
             case "lose":
                 self.timelines.lists.pop(one, None)
             case _:  # an event comes again
                 if self._told:
-                    self._told[len(self._told) // 2]()
+                    self._begin(self._told[len(self._told) // 2])
 
-    def _tell(self, handle: Callable[[], None]) -> None:
-        self._told.append(handle)
-        handle()
+    def _change_edge(self, kind: str, viewer: int, author: int) -> None:
+        if viewer in self.truth.deleted:
+            return
+        edges = self.truth.follows if kind.endswith("follow") else self.truth.mutes
+        (edges[viewer].discard if kind.startswith("un") else edges[viewer].add)(author)
+        self._tell(GraphEvent(viewer, author, EDGE_CHANGES[kind]))
 
-    def _handle_post(self, event: PostEvent) -> None:
-        self._turns.start(lambda: self.posts.handle([event]))
+    def _tell(self, event: Event) -> None:
+        self._told.append(event)
+        self._begin(event)
 
-    def _handle_follow(self, event: FollowEvent) -> None:
-        self._turns.start(lambda: self.graph.handle([event]))
+    def _begin(self, work: Event | Chunk | AnyWish) -> None:
+        """Begin to handle something, as whoever consumes its topic does."""
+        match work:
+            case PostEvent():
+                self._turns.start(lambda: self.posts.handle([work]))
+            case GraphEvent():
+                self._turns.start(lambda: self.graph.handle([work]))
+            case AccountEvent():
+                self._turns.start(lambda: self.accounts.handle([work]))
+            case Chunk():
+                self._turns.start(lambda: self.delivery.deliver_chunk(work))
+            case _:
+                self._turns.start(lambda: self._fulfil(work))
 
-    def _came(self, work: Chunk | Wish) -> None:
-        if isinstance(work, Chunk):
-            self._turns.start(lambda: self.delivery.deliver_chunk(work))
-        else:
-            self._turns.start(lambda: self._fulfil(work))
-
-    async def _fulfil(self, wish: Wish) -> None:
+    async def _fulfil(self, wish: AnyWish) -> None:
         """As the consumer does, until it has succeeded. Those of one viewer may meet, as they do after a rebalance."""
         while True:
             try:
@@ -123,6 +163,13 @@ class Feed:
             assert shown == right, (viewer, timeline)
             assert len(timeline.entries) <= LENGTH
             assert timeline.horizon < FAR, "a rebuild that never ended"
+        for user in self.truth.deleted:
+            assert user not in self.timelines.lists
+            assert user not in self.truth.posts.values()
+            assert user not in self.truth.index
+            for edges in (self.truth.follows, self.truth.mutes):
+                assert not edges.get(user)
+                assert not any(user in authors for authors in edges.values())
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])

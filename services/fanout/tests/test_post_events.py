@@ -1,8 +1,10 @@
-"""What follows from posts: bodies are forgotten, pulled authors are announced, all others delivered."""
+"""What follows from posts: bodies are forgotten, pulled authors are announced, all others delivered or withdrawn."""
 
+import pytest
 from fanout_service.delivery import Delivery, Sizes
-from fanout_service.events import Chunk, PostEvent
-from fanout_service.post_events import PostEvents, written_by_author
+from fanout_service.events import Chunk, EraseWish, PostChange, PostEvent
+from fanout_service.post_events import PostEvents, by_author
+from fanout_service.timelines import Entry
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,11 +25,15 @@ class Feed:
         self.caches, self.topics = ModelCaches(self.timelines), ModelTopics()
         sizes = Sizes(push_batch=push_batch, chunk=chunk, authors_at_once=3)
         self.delivery = Delivery(self.truth, self.timelines, self.topics, sizes)
-        self.events = PostEvents(self.caches, self.truth, self.caches, self.delivery)
+        self.events = PostEvents(self.caches, self.truth, self.caches, self.delivery, self.topics)
 
 
 def written(post_id: int, author_id: int) -> PostEvent:
-    return PostEvent(post_id, author_id, deleted=False)
+    return PostEvent(post_id, author_id, PostChange.WRITTEN)
+
+
+def deleted(post_id: int, author_id: int) -> PostEvent:
+    return PostEvent(post_id, author_id, PostChange.DELETED)
 
 
 async def test_an_ordinary_authors_post_is_pushed_and_not_announced() -> None:
@@ -47,24 +53,67 @@ async def test_all_posts_of_an_author_in_a_batch_are_pushed_together() -> None:
 async def test_a_pulled_authors_post_is_announced_and_not_pushed() -> None:
     feed = Feed(viewers=5, threshold=5)
     await feed.events.handle([written(1, ANN), written(2, ANN), written(3, CEM)])
-    assert feed.caches.announced == [{ANN: [1, 2]}]
+    assert feed.caches.announced == [{ANN}]
     assert feed.timelines.shown(1) == set()
 
 
-async def test_a_deleted_post_is_forgotten_and_neither_pushed_nor_announced() -> None:
+async def test_an_edited_post_is_forgotten_and_nothing_else_happens() -> None:
     feed = Feed()
-    event = PostEvent(1, ANN, deleted=True)
+    event = PostEvent(1, ANN, PostChange.EDITED)
     await feed.events.handle([event])
     assert feed.caches.changed == [event]
     assert feed.timelines.round_trips == []
     assert feed.caches.announced == []
 
 
+async def test_deleted_posts_of_an_author_are_withdrawn_together() -> None:
+    feed = Feed(viewers=3, push_batch=2)
+    await feed.events.handle([written(1, ANN), written(2, ANN), written(3, ANN), written(4, BOB)])
+    feed.timelines.round_trips.clear()
+    await feed.events.handle([deleted(1, ANN), deleted(3, ANN)])
+    assert all(feed.timelines.shown(viewer) == {2, 4} for viewer in feed.truth.follows)
+    assert feed.timelines.round_trips == [[1, 2], [3]]
+
+
+@pytest.mark.parametrize("told", [[written(1, ANN), deleted(1, ANN)], [deleted(1, ANN), written(1, ANN)]])
+async def test_a_post_that_was_written_and_deleted_is_withdrawn_and_never_delivered(told: list[PostEvent]) -> None:
+    feed = Feed(viewers=1)
+    feed.timelines.lists[1].entries = {Entry(1, ANN)}
+    await feed.events.handle([*told, written(2, ANN)])
+    assert feed.timelines.shown(1) == {2}
+
+
+async def test_a_replay_from_the_start_ends_as_the_first_time() -> None:
+    feed = Feed(viewers=1)
+    events = [written(1, ANN), written(2, BOB), deleted(1, ANN), written(3, ANN), PostEvent(2, BOB, PostChange.EDITED)]
+    for _ in range(2):
+        for event in events:
+            await feed.events.handle([event])
+        assert feed.timelines.shown(1) == {2, 3}
+
+
+async def test_a_pulled_authors_deleted_post_is_withdrawn_from_nobody() -> None:
+    feed = Feed(viewers=5, threshold=5)
+    await feed.events.handle([deleted(1, ANN)])
+    assert feed.timelines.round_trips == []
+    assert feed.caches.announced == [{ANN}], "because their list is another"
+
+
+async def test_what_a_deleted_author_wrote_is_erased_and_not_delivered() -> None:
+    feed = Feed()
+    feed.truth.deleted = {ANN}
+    feed.truth.index = {ANN: 1}
+    await feed.events.handle([written(1, ANN), written(2, BOB), deleted(3, ANN)])
+    assert feed.topics.wishes == [EraseWish(ANN)]
+    assert feed.caches.announced == []
+    assert feed.timelines.shown(1) == {2}
+
+
 async def test_with_a_threshold_of_0_everybody_is_pulled_so_that_a_later_threshold_finds_all_posts() -> None:
     feed = Feed(threshold=0)
     await feed.events.handle([written(1, ANN)])
-    assert feed.truth.index == {ANN}
-    assert feed.caches.announced == [{ANN: [1]}]
+    assert feed.truth.index.keys() == {ANN}
+    assert feed.caches.announced == [{ANN}]
     assert feed.timelines.round_trips == []
 
 
@@ -93,6 +142,16 @@ async def test_one_follower_more_makes_chunks_of_one_post_each() -> None:
     }
 
 
+async def test_withdrawals_from_many_followers_are_chunks_too() -> None:
+    feed = Feed(viewers=4, chunk=3)
+    await feed.events.handle([deleted(1, ANN)])
+    assert feed.topics.chunks == [Chunk(1, ANN, [1, 2, 3], withdrawn=True), Chunk(1, ANN, [4], withdrawn=True)]
+    feed.timelines.lists[4].entries = {Entry(1, ANN), Entry(2, ANN)}
+    for piece in feed.topics.chunks:
+        await feed.delivery.deliver_chunk(piece)
+    assert feed.timelines.shown(4) == {2}
+
+
 async def test_a_chunk_is_pushed_to_the_followers_that_it_names() -> None:
     feed = Feed(viewers=4)
     await feed.delivery.deliver_chunk(Chunk(7, ANN, [2, 4, 99]))
@@ -112,5 +171,5 @@ async def test_pushed_at_once_or_by_chunks_every_follower_gets_every_post(
 
 
 def test_posts_are_grouped_by_author_oldest_first() -> None:
-    events = [written(5, ANN), written(3, BOB), written(4, ANN), PostEvent(9, CEM, deleted=True)]
-    assert written_by_author(events) == {ANN: [4, 5], BOB: [3]}
+    events = [written(5, ANN), written(3, BOB), written(4, ANN), deleted(9, CEM), deleted(8, CEM), deleted(4, ANN)]
+    assert by_author(events) == ({ANN: [5], BOB: [3]}, {ANN: [4], CEM: [8, 9]})

@@ -1,20 +1,20 @@
 """Wishes are fulfilled once, one after another for a viewer, at a bounded pace; rebuild and reconcile do what they say."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
-from fanout_service.events import Wish
+from fanout_service.events import AnyWish, EraseWish, Wish
 from fanout_service.pace import Pace
 from fanout_service.rebuild import Rebuild
 from fanout_service.reconcile import Reconcile
 from fanout_service.repairs import Repairs, without_repetition
 from fanout_service.timelines import Entry, Recent, share_of
-from feedkit.errors import NotFound, Unavailable
+from feedkit.errors import FailedPrecondition, NotFound, Unavailable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .model import ModelEdges, ModelTimeline, ModelTimelines, ModelTruth, at_once
+from .model import ModelTimeline, ModelTimelines, ModelTruth, at_once
 
 VIC, WIM = 1, 2
 ANN, BOB = 11, 12
@@ -23,6 +23,10 @@ LENGTH = 3
 
 async def no_sleep(_seconds: float) -> None:
     await asyncio.sleep(0)
+
+
+async def nothing(_user_id: int) -> None:
+    """An erasure with nothing to erase."""
 
 
 def pace() -> Pace:
@@ -37,7 +41,7 @@ class Feed:
         self.truth.follows = {VIC: {ANN}}
         self.timelines = ModelTimelines(LENGTH)
         self.rebuild = Rebuild(self.timelines, self.truth, self.truth, LENGTH, no_sleep)
-        self.reconcile = Reconcile(self.timelines, ModelEdges(self.truth), self.truth, LENGTH, no_sleep)
+        self.reconcile = Reconcile(self.timelines, self.truth, self.truth, LENGTH, no_sleep)
 
     def write(self, author: int, *posts: int) -> None:
         self.truth.posts.update(dict.fromkeys(posts, author))
@@ -64,11 +68,20 @@ def test_a_rebuild_fulfils_every_other_wish_of_its_viewer() -> None:
     assert without_repetition(wishes) == [[Wish(VIC, 0)], [Wish(WIM, ANN)]]
 
 
-@given(st.lists(st.builds(Wish, st.integers(1, 3), st.integers(0, 3))))
-def test_no_wish_is_left_unfulfilled(wishes: list[Wish]) -> None:
-    fulfilled = {wish for mine in without_repetition(wishes) for wish in mine}
-    assert fulfilled <= set(wishes)
-    assert all(wish in fulfilled or Wish(wish.viewer_id, 0) in fulfilled for wish in wishes)
+def test_an_erasure_is_one_of_its_users_wishes_and_counts_once() -> None:
+    wishes = [Wish(VIC, ANN), EraseWish(VIC), EraseWish(WIM), EraseWish(VIC), Wish(VIC, 0)]
+    assert without_repetition(wishes) == [[EraseWish(VIC), Wish(VIC, 0)], [EraseWish(WIM)]]
+
+
+@given(
+    st.lists(st.one_of(st.builds(Wish, st.integers(1, 3), st.integers(0, 3)), st.builds(EraseWish, st.integers(1, 3))))
+)
+def test_no_wish_is_left_unfulfilled(wishes: list[AnyWish]) -> None:
+    fulfilled = [wish for mine in without_repetition(wishes) for wish in mine]
+    assert len(fulfilled) == len(set(fulfilled))
+    assert set(fulfilled) <= set(wishes)
+    unfulfilled = set(wishes) - set(fulfilled)
+    assert all(isinstance(wish, Wish) and Wish(wish.viewer_id, 0) in fulfilled for wish in unfulfilled)
 
 
 async def test_a_viewers_wishes_follow_one_another_while_others_are_worked_on() -> None:
@@ -87,7 +100,7 @@ async def test_a_viewers_wishes_follow_one_another_while_others_are_worked_on() 
     async def rebuild(viewer: int) -> None:
         await reconcile(viewer, 0)
 
-    repairs = Repairs(rebuild, reconcile, pace(), at_once=2)
+    repairs = Repairs(rebuild, reconcile, nothing, pace(), at_once=2)
     await repairs.carry_out([Wish(viewer, author) for author in (ANN, BOB) for viewer in (1, 2, 3, 4)])
     assert most_at_once == 2
 
@@ -103,8 +116,30 @@ async def test_a_wish_for_nobody_is_void_and_holds_up_nobody() -> None:
     async def reconcile(viewer: int, author: int) -> None:
         raise AssertionError
 
-    await Repairs(rebuild, reconcile, pace(), at_once=1).carry_out([Wish(VIC, 0), Wish(WIM, 0)])
+    async def erase(user: int) -> None:
+        raise FailedPrecondition("USER_NOT_DELETED", "somebody")
+
+    wishes = [EraseWish(WIM), Wish(VIC, 0), Wish(WIM, 0)]
+    await Repairs(rebuild, reconcile, erase, pace(), at_once=1).carry_out(wishes)
     assert mended == [WIM]
+
+
+async def test_each_wish_is_fulfilled_by_what_it_asks_for() -> None:
+    done: list[tuple[str, *tuple[int, ...]]] = []
+
+    async def rebuild(viewer: int) -> None:
+        done.append(("rebuild", viewer))
+
+    async def reconcile(viewer: int, author: int) -> None:
+        done.append(("reconcile", viewer, author))
+
+    async def erase(user: int) -> None:
+        done.append(("erase", user))
+
+    await Repairs(rebuild, reconcile, erase, pace(), at_once=1).carry_out(
+        [Wish(VIC, ANN), EraseWish(WIM), Wish(BOB, 0)]
+    )
+    assert done == [("reconcile", VIC, ANN), ("erase", WIM), ("rebuild", BOB)]
 
 
 async def test_beginnings_are_spread_evenly_and_rest_does_not_add_up() -> None:
@@ -160,6 +195,18 @@ async def test_a_rebuild_for_nobody_makes_nothing() -> None:
     assert feed.timelines.lists == {}
 
 
+async def test_a_rebuild_for_somebody_who_is_deleted_meanwhile_leaves_no_timeline() -> None:
+    feed = Feed()
+
+    async def deleted(viewer_id: int) -> Sequence[int]:
+        raise NotFound("USER_NOT_FOUND", f"{viewer_id} was deleted")
+
+    feed.truth.followees = deleted  # type: ignore[method-assign]
+    with pytest.raises(NotFound):
+        await feed.rebuild(VIC)
+    assert feed.timelines.lists == {}
+
+
 async def test_a_rebuild_that_is_disturbed_every_time_is_left_for_later() -> None:
     feed = Feed()
 
@@ -200,6 +247,18 @@ async def test_an_unfollowed_authors_entries_are_removed_and_no_others() -> None
     feed.write(BOB, 2)
     feed.timeline(1, 2, 3)
     await feed.reconcile(VIC, BOB)
+    assert feed.timelines.shown(VIC) == {1, 3}
+
+
+async def test_a_muted_authors_entries_are_removed_and_come_back_when_the_mute_ends() -> None:
+    feed = Feed()
+    feed.write(ANN, 1, 3)
+    feed.timeline(1, 3)
+    feed.truth.mutes = {VIC: {ANN}}
+    await feed.reconcile(VIC, ANN)
+    assert feed.timelines.shown(VIC) == set()
+    feed.truth.mutes = {}
+    await feed.reconcile(VIC, ANN)
     assert feed.timelines.shown(VIC) == {1, 3}
 
 

@@ -47,24 +47,35 @@ def _text(value: bytes | str | None) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
 
 
-def reader(message_type: type[Contract], event_of: Callable[[Contract], Event]) -> Callable[[Record], Event]:
-    """Reads records of one type of message. What it returns raises Poisonous, as `event_of` may for what it cannot use."""
+def kind(message_type: type[Contract], event_of: Callable[[Contract], Event]) -> tuple[str, Callable[[bytes], Event]]:
+    """One type of messages, by its name, and how the value of its records is read: `event_of` may raise Poisonous."""
     type_name = message_type.DESCRIPTOR.full_name
 
-    def read(record: Record) -> Event:
-        named = record.headers.get("type", "")
-        if named != type_name:
-            raise Poisonous(f"the header `type` is {named!r} instead of {type_name!r}")
-        if not record.value:
-            raise Poisonous("the value is empty")
+    def read(value: bytes) -> Event:
         message = message_type()
         try:
-            message.ParseFromString(record.value)
+            message.ParseFromString(value)
             validation.check(message)
         except protobuf.DecodeError as error:
             raise Poisonous(f"the value is no {type_name}: {error}") from error
         except InvalidArgument as error:
             raise Poisonous(error.message) from error
         return event_of(message)
+
+    return type_name, read
+
+
+def reader(*kinds: tuple[str, Callable[[bytes], Event]]) -> Callable[[Record], Event]:
+    """Reads records of these kinds, which their header `type` tells apart. What it returns raises Poisonous."""
+    readers = dict(kinds)
+    known = " or ".join(map(repr, readers))
+
+    def read(record: Record) -> Event:
+        named = record.headers.get("type", "")
+        if named not in readers:
+            raise Poisonous(f"the header `type` is {named!r} instead of {known}")
+        if not record.value:
+            raise Poisonous("the value is empty")
+        return readers[named](record.value)
 
     return read

@@ -5,11 +5,23 @@ from collections.abc import Sequence
 from feed.events.v1 import events_pb2
 from feedkit import kafka
 
-from fanout_service.consumer.records import Poisonous, reader
+from fanout_service.account_events import AccountEvents
+from fanout_service.consumer.records import Poisonous, kind, reader
 from fanout_service.consumer.topic_consumer import Topic
 from fanout_service.delivery import Delivery
-from fanout_service.events import Chunk, FollowEvent, PostEvent, Wish
-from fanout_service.follow_events import FollowEvents
+from fanout_service.events import (
+    AccountChange,
+    AccountEvent,
+    AnyWish,
+    Chunk,
+    EdgeChange,
+    EraseWish,
+    GraphEvent,
+    PostChange,
+    PostEvent,
+    Wish,
+)
+from fanout_service.graph_events import GraphEvents
 from fanout_service.lag_client import Subscription
 from fanout_service.post_events import PostEvents
 from fanout_service.repairs import Repairs
@@ -17,20 +29,45 @@ from fanout_service.settlement import Work
 
 SUBSCRIPTIONS = {
     Work.POST_EVENTS: Subscription(kafka.POST_EVENTS, "feed.fanout.posts"),
-    Work.FOLLOW_EVENTS: Subscription(kafka.GRAPH_EVENTS, "feed.fanout.graph"),
+    Work.GRAPH_EVENTS: Subscription(kafka.GRAPH_EVENTS, "feed.fanout.graph"),
     Work.CHUNKS: Subscription(kafka.FANOUT_CHUNKS, "feed.fanout.chunks"),
     Work.WISHES: Subscription(kafka.RECONCILE, "feed.fanout.reconcile"),
+}
+
+POST_CHANGES = {
+    events_pb2.POST_EVENT_KIND_CREATED: PostChange.WRITTEN,
+    events_pb2.POST_EVENT_KIND_EDITED: PostChange.EDITED,
+    events_pb2.POST_EVENT_KIND_DELETED: PostChange.DELETED,
+}
+EDGE_CHANGES = {
+    events_pb2.GRAPH_EVENT_KIND_FOLLOWED: EdgeChange.FOLLOWED,
+    events_pb2.GRAPH_EVENT_KIND_UNFOLLOWED: EdgeChange.UNFOLLOWED,
+    events_pb2.GRAPH_EVENT_KIND_MUTED: EdgeChange.MUTED,
+    events_pb2.GRAPH_EVENT_KIND_UNMUTED: EdgeChange.UNMUTED,
+    events_pb2.GRAPH_EVENT_KIND_BLOCKED: EdgeChange.BLOCKED,
+    events_pb2.GRAPH_EVENT_KIND_UNBLOCKED: EdgeChange.UNBLOCKED,
+}
+ACCOUNT_CHANGES = {
+    events_pb2.USER_EVENT_KIND_SUSPENDED: AccountChange.SUSPENDED,
+    events_pb2.USER_EVENT_KIND_RESTORED: AccountChange.RESTORED,
+    events_pb2.USER_EVENT_KIND_DELETED: AccountChange.DELETED,
 }
 
 
 def posts(events: PostEvents, most: int) -> Topic[PostEvent]:
     """What happened to posts."""
-    return Topic(kafka.POST_EVENTS, reader(events_pb2.PostEvent, _post_event), events.handle, most)
+    return Topic(kafka.POST_EVENTS, reader(kind(events_pb2.PostEvent, _post_event)), events.handle, most)
 
 
-def follows(events: FollowEvents, most: int) -> Topic[FollowEvent]:
-    """What happened between users."""
-    return Topic(kafka.GRAPH_EVENTS, reader(events_pb2.GraphEvent, _follow_event), events.handle, most)
+def graph(edges: GraphEvents, accounts: AccountEvents, most: int) -> Topic[GraphEvent | AccountEvent]:
+    """What happened between users, and to their accounts."""
+
+    async def handle(taken: Sequence[GraphEvent | AccountEvent]) -> None:
+        await accounts.handle([event for event in taken if isinstance(event, AccountEvent)])
+        await edges.handle([event for event in taken if isinstance(event, GraphEvent)])
+
+    read = reader(kind(events_pb2.GraphEvent, _graph_event), kind(events_pb2.UserEvent, _account_event))
+    return Topic(kafka.GRAPH_EVENTS, read, handle, most)
 
 
 def chunks(delivery: Delivery) -> Topic[Chunk]:
@@ -40,29 +77,40 @@ def chunks(delivery: Delivery) -> Topic[Chunk]:
         for chunk in taken:
             await delivery.deliver_chunk(chunk)
 
-    return Topic(kafka.FANOUT_CHUNKS, reader(events_pb2.FanoutChunk, _chunk), handle, 1)
+    return Topic(kafka.FANOUT_CHUNKS, reader(kind(events_pb2.FanoutChunk, _chunk)), handle, 1)
 
 
-def wishes(repairs: Repairs, most: int) -> Topic[Wish]:
-    """Timelines to be mended; what is taken together is de-duplicated."""
-    return Topic(kafka.RECONCILE, reader(events_pb2.ReconcileWish, _wish), repairs.carry_out, most)
+def wishes(repairs: Repairs, most: int) -> Topic[AnyWish]:
+    """Timelines to be mended and users to be erased; what is taken together is de-duplicated."""
+    read = reader(kind(events_pb2.ReconcileWish, _wish), kind(events_pb2.EraseWish, _erase_wish))
+    return Topic(kafka.RECONCILE, read, repairs.carry_out, most)
 
 
 def _post_event(message: events_pb2.PostEvent) -> PostEvent:
-    if message.kind == events_pb2.POST_EVENT_KIND_UNSPECIFIED:
+    if (change := POST_CHANGES.get(message.kind)) is None:
         raise Poisonous("the kind of the event is not told")
-    return PostEvent(message.post_id, message.author_id, message.kind == events_pb2.POST_EVENT_KIND_DELETED)
+    return PostEvent(message.post_id, message.author_id, change)
 
 
-def _follow_event(message: events_pb2.GraphEvent) -> FollowEvent:
-    if message.kind == events_pb2.GRAPH_EVENT_KIND_UNSPECIFIED:
+def _graph_event(message: events_pb2.GraphEvent) -> GraphEvent:
+    if (change := EDGE_CHANGES.get(message.kind)) is None:
         raise Poisonous("the kind of the event is not told")
-    return FollowEvent(message.follower_id, message.followee_id)
+    return GraphEvent(message.follower_id, message.followee_id, change)
+
+
+def _account_event(message: events_pb2.UserEvent) -> AccountEvent:
+    if (change := ACCOUNT_CHANGES.get(message.kind)) is None:
+        raise Poisonous("the kind of the event is not told")
+    return AccountEvent(message.user_id, change)
 
 
 def _chunk(message: events_pb2.FanoutChunk) -> Chunk:
-    return Chunk(message.post_id, message.author_id, message.follower_ids)
+    return Chunk(message.post_id, message.author_id, message.follower_ids, message.withdrawn)
 
 
 def _wish(message: events_pb2.ReconcileWish) -> Wish:
     return Wish(message.viewer_id, message.author_id)
+
+
+def _erase_wish(message: events_pb2.EraseWish) -> EraseWish:
+    return EraseWish(message.user_id)
