@@ -11,9 +11,11 @@ from gateway.body_limit import BodyLimit
 from gateway.config import GatewaySettings
 from gateway.problems import ROUTE_NOT_FOUND, Problem, Problems
 from gateway.resource import Paths, Resource
+from gateway.routes.blocks import Blocks
 from gateway.routes.feed import Feed
 from gateway.routes.following import Following
 from gateway.routes.health import Health
+from gateway.routes.mutes import Mutes
 from gateway.routes.posts import Posts
 from gateway.routes.users import Users
 from gateway.services import Services
@@ -27,6 +29,8 @@ def create(services: Services, health: Health, settings: GatewaySettings) -> ASG
         **Posts(services).paths,
         **Users(services).paths,
         **Following(services.graph).paths,
+        **Blocks(services.graph).paths,
+        **Mutes(services.graph).paths,
         **health.paths,
     }
     paths |= _index(paths)

@@ -5,7 +5,7 @@ member is always present, `nextCursor` alone excepted, whose absence is the end.
 about a third faster than dicts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -30,6 +30,7 @@ class User(Struct, rename="camel", gc=False):
     name: str
     follower_count: int
     following_count: int
+    suspended: bool
 
 
 class Author(Struct, gc=False):
@@ -67,6 +68,8 @@ class Relationship(Struct, rename="camel", gc=False):
     user_id: str
     following: bool
     followed_by: bool
+    muting: bool
+    blocking: bool
 
 
 class FollowResult(Struct, rename="camel", gc=False):
@@ -149,12 +152,18 @@ def page(items: Sequence[Struct], next_cursor: str = "") -> Page:
 
 def user(message: graph_pb2.User) -> User:
     """A user with counts."""
-    return User(str(message.id), message.name, message.follower_count, message.following_count)
+    suspended = message.standing == graph_pb2.USER_STANDING_SUSPENDED
+    return User(str(message.id), message.name, message.follower_count, message.following_count, suspended)
+
+
+def users(messages: Iterable[graph_pb2.User], next_page_token: str = "") -> Page:
+    """A batch of users with counts, or a page of a longer list of them."""
+    return page([user(message) for message in messages], next_page_token)
 
 
 def relationship(message: graph_pb2.Relationship) -> Relationship:
-    """How the viewer and a user stand to one another."""
-    return Relationship(str(message.user_id), message.following, message.followed_by)
+    """How the viewer and a user stand to one another. That the user blocks the viewer is nothing to be told."""
+    return Relationship(str(message.user_id), message.following, message.followed_by, message.muting, message.blocking)
 
 
 def follow_results(message: graph_pb2.BatchFollowResponse) -> FollowResults:

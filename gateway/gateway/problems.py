@@ -7,7 +7,8 @@ the name of a `feed.common.v1.ErrorReason`, or one of the few below that only HT
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 
 from feedkit import errors, telemetry
@@ -44,9 +45,11 @@ _STATUSES: Mapping[Code, HTTPStatus] = {
     Code.INTERNAL: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 _STATUSES_OF_REASONS: Mapping[str, HTTPStatus] = {
-    # These two can never succeed as they are, whatever becomes of the state: no conflict, but a wrong request.
+    # These can never succeed as they are, whatever becomes of the state: no conflict, but a wrong request.
     "IDEMPOTENCY_KEY_REUSED": HTTPStatus.UNPROCESSABLE_ENTITY,
     "CANNOT_FOLLOW_SELF": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "CANNOT_BLOCK_SELF": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "CANNOT_MUTE_SELF": HTTPStatus.UNPROCESSABLE_ENTITY,
     "MESSAGE_TOO_LARGE": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
 }
 _DETAILS: Mapping[str, str] = {
@@ -61,7 +64,9 @@ _PUBLIC_NAMES: Mapping[str, str] = {
     "actor_id": "X-User-Id",
     "viewer_id": "X-User-Id",
     "author_id": "id",
+    "blocked_id": "id",
     "followee_id": "id",
+    "muted_id": "id",
     "post_id": "id",
     "user_id": "id",
     "followee_ids": "userIds",
@@ -121,6 +126,17 @@ def unknown_acting_user() -> Problem:
     return Problem(
         HTTPStatus.UNAUTHORIZED, "UNAUTHENTICATED", "X-User-Id names no user", [violation], headers=[CHALLENGE]
     )
+
+
+@contextmanager
+def about_oneself() -> Generator[None]:
+    """Within it a user who is not found is the acting one, whichever field named them."""
+    try:
+        yield
+    except errors.NotFound as error:
+        if error.reason == "USER_NOT_FOUND":
+            raise unknown_acting_user() from None
+        raise
 
 
 def public_name(field: str) -> str:

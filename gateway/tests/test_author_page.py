@@ -15,8 +15,10 @@ def shown(post_id: int) -> hydrate_pb2.Hydration:
     )
 
 
-def withheld(post_id: int) -> hydrate_pb2.Hydration:
-    return hydrate_pb2.Hydration(post_id=post_id, withheld=hydrate_pb2.WITHHELD_REASON_NOT_FOUND)
+def withheld(
+    post_id: int, reason: hydrate_pb2.WithheldReason.ValueType = hydrate_pb2.WITHHELD_REASON_NOT_FOUND
+) -> hydrate_pb2.Hydration:
+    return hydrate_pb2.Hydration(post_id=post_id, withheld=reason)
 
 
 def unavailable(post_id: int) -> hydrate_pb2.Hydration:
@@ -38,6 +40,21 @@ def test_what_is_withheld_is_left_out_and_the_cursor_stays() -> None:
 
 def test_a_page_of_nothing_but_withheld_posts_still_goes_on() -> None:
     assert cut(withheld(9)) == ([], "next")
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        hydrate_pb2.WITHHELD_REASON_AUTHOR_NOT_FOUND,
+        hydrate_pb2.WITHHELD_REASON_AUTHOR_SUSPENDED,
+        hydrate_pb2.WITHHELD_REASON_BLOCKED,
+    ],
+)
+def test_where_the_author_is_withheld_there_is_nothing_and_no_way_on(
+    reason: hydrate_pb2.WithheldReason.ValueType,
+) -> None:
+    assert cut(withheld(9, reason), withheld(8, reason)) == ([], "")
+    assert cut(unavailable(9), withheld(8), withheld(7, reason)) == ([], "")
 
 
 def test_a_page_ends_before_what_is_unavailable_and_comes_back_for_it() -> None:

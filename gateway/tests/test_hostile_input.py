@@ -32,17 +32,24 @@ ANSWERS: dict[str, ProtobufMessage] = {
     "BatchFollow": graph_pb2.BatchFollowResponse(),
     "BatchGetRelationships": graph_pb2.BatchGetRelationshipsResponse(),
     "BatchGetUsers": graph_pb2.BatchGetUsersResponse(users=[USER]),
+    "Block": graph_pb2.BlockResponse(),
     "CreatePost": post_pb2.CreatePostResponse(post=POST),
     "CreateUser": graph_pb2.CreateUserResponse(user=USER),
     "DeletePost": post_pb2.DeletePostResponse(),
+    "EditPost": post_pb2.EditPostResponse(post=POST),
     "Follow": graph_pb2.FollowResponse(),
     "GetHomeTimeline": timeline_pb2.GetHomeTimelineResponse(),
     "GetUser": graph_pb2.GetUserResponse(user=USER),
     "HydratePosts": hydrate_pb2.HydratePostsResponse(hydrations=[SHOWN]),
     "ListAuthorPostIds": post_pb2.ListAuthorPostIdsResponse(post_ids=[1]),
+    "ListBlocked": graph_pb2.ListBlockedResponse(),
     "ListFollowees": graph_pb2.ListFolloweesResponse(),
     "ListFollowers": graph_pb2.ListFollowersResponse(),
+    "ListMuted": graph_pb2.ListMutedResponse(),
+    "Mute": graph_pb2.MuteResponse(),
+    "Unblock": graph_pb2.UnblockResponse(),
     "Unfollow": graph_pb2.UnfollowResponse(),
+    "Unmute": graph_pb2.UnmuteResponse(),
 }
 # What graph makes of a page token, and refuses, is its own business.
 OPAQUE = "page_token"
@@ -106,7 +113,12 @@ async def call(
     return status, document
 
 
-WRITES = ["/api/users", "/api/posts", "/api/following"]
+WRITES = [
+    ("POST", "/api/users"),
+    ("POST", "/api/posts"),
+    ("PATCH", "/api/posts/1"),
+    ("POST", "/api/following"),
+]
 READS = [
     "/api/feed",
     "/api/posts",
@@ -117,6 +129,8 @@ READS = [
     "/api/users/1/followers",
     "/api/users/1/following",
     "/api/relationships",
+    "/api/blocks",
+    "/api/mutes",
 ]
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -131,39 +145,40 @@ MEDIA = st.fixed_dictionaries(
 LIKELY = {
     "/api/users": st.fixed_dictionaries({"name": st.text()}, optional={"x": JSON_VALUES}),
     "/api/posts": st.fixed_dictionaries({"content": st.text()}, optional={"media": st.lists(MEDIA, max_size=12)}),
+    "/api/posts/1": st.fixed_dictionaries({}, optional={"content": st.text(), "media": st.lists(MEDIA, max_size=12)}),
     "/api/following": st.fixed_dictionaries({"userIds": st.lists(st.integers() | st.integers().map(str) | st.text())}),
 }
 
 
-@pytest.mark.parametrize("path", WRITES)
+@pytest.mark.parametrize(("method", "path"), WRITES)
 @given(body=st.binary())
-async def test_arbitrary_bytes_as_a_body(path: str, body: bytes) -> None:
-    status, _ = await call("POST", path, body=body)
+async def test_arbitrary_bytes_as_a_body(method: str, path: str, body: bytes) -> None:
+    status, _ = await call(method, path, body=body)
     assert status < 500
 
 
-@pytest.mark.parametrize("path", WRITES)
+@pytest.mark.parametrize(("method", "path"), WRITES)
 @given(value=JSON_VALUES)
-async def test_arbitrary_json_as_a_body(path: str, value: Any) -> None:
-    status, _ = await call("POST", path, body=json.dumps(value).encode())
+async def test_arbitrary_json_as_a_body(method: str, path: str, value: Any) -> None:
+    status, _ = await call(method, path, body=json.dumps(value).encode())
     assert status < 500
 
 
-@pytest.mark.parametrize("path", WRITES)
+@pytest.mark.parametrize(("method", "path"), WRITES)
 @given(data=st.data())
-async def test_json_of_nearly_the_right_shape(path: str, data: st.DataObject) -> None:
-    status, _ = await call("POST", path, body=json.dumps(data.draw(LIKELY[path])).encode())
+async def test_json_of_nearly_the_right_shape(method: str, path: str, data: st.DataObject) -> None:
+    status, _ = await call(method, path, body=json.dumps(data.draw(LIKELY[path])).encode())
     assert status < 500
 
 
-@pytest.mark.parametrize("path", WRITES)
+@pytest.mark.parametrize(("method", "path"), WRITES)
 @given(data=st.data())
-async def test_json_with_parts_of_it_damaged(path: str, data: st.DataObject) -> None:
+async def test_json_with_parts_of_it_damaged(method: str, path: str, data: st.DataObject) -> None:
     text = bytearray(json.dumps(data.draw(LIKELY[path]), ensure_ascii=False).encode(errors="surrogatepass"))
     for _ in range(data.draw(st.integers(1, 3))):
         place = data.draw(st.integers(0, len(text)))
         text[place : place + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
-    status, _ = await call("POST", path, body=bytes(text))
+    status, _ = await call(method, path, body=bytes(text))
     assert status < 500
 
 
@@ -186,7 +201,17 @@ async def test_arbitrary_values_of_known_parameters(path: str, name: bytes, valu
 
 @given(
     method=st.sampled_from(["GET", "HEAD", "PUT", "DELETE", "POST", "PATCH", "OPTIONS"]),
-    template=st.sampled_from(["/api/users/{}", "/api/posts/{}", "/api/following/{}", "/api/users/{}/posts", "/{}"]),
+    template=st.sampled_from(
+        [
+            "/api/users/{}",
+            "/api/posts/{}",
+            "/api/following/{}",
+            "/api/blocks/{}",
+            "/api/mutes/{}",
+            "/api/users/{}/posts",
+            "/{}",
+        ]
+    ),
     part=st.text(st.characters(exclude_categories=["Cs"])) | st.integers().map(str),
 )
 async def test_an_arbitrary_path(method: str, template: str, part: str) -> None:
@@ -242,6 +267,48 @@ async def test_too_few_and_too_many_ids_in_a_body_are_named(count: int) -> None:
 async def test_what_the_contract_refuses_is_refused_before_anything_is_called(body: bytes) -> None:
     status, document = await call("POST", "/api/posts", body=body)
     assert (status, document["errors"][0]["field"]) == (400, "content")
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "rule"),
+    [
+        ("{}", "body", "must have content, media or both"),
+        ('{"altText": "x"}', "body", "must have content, media or both"),
+        ('{"content": null}', "content", "expected str, got null"),
+        ('{"media": null}', "media", "expected array, got null"),
+        ('{"content": "x", "media": null}', "media", "expected array, got null"),
+        ('{"media": [null]}', "media[0]", "expected object, got null"),
+        ('{"media": [{"url": "https://x.example/a"}]}', "media[0].type", "is required"),
+        ("[]", "body", "expected object, got array"),
+        ("null", "body", "expected object, got null"),
+    ],
+)
+async def test_an_edit_that_names_nothing_or_nothing_possible_says_so(body: str, field: str, rule: str) -> None:
+    status, document = await call("PATCH", "/api/posts/1", body=body.encode())
+    assert (status, document["reason"]) == (400, "MALFORMED_BODY")
+    assert document["errors"] == [{"field": field, "rule": rule}]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"content": "\0"}, "content"),
+        ({"content": "x" * 5001}, "content"),
+        ({"media": [{"url": "https://x.example/a", "type": "image"}] * 11}, "media"),
+        ({"media": [{"url": "javascript:alert(1)", "type": "image"}]}, "media[0].url"),
+    ],
+)
+async def test_an_edit_is_held_to_the_contract_before_anything_is_called(body: Any, field: str) -> None:
+    status, document = await call("PATCH", "/api/posts/1", body=json.dumps(body).encode())
+    assert (status, [error["field"] for error in document["errors"]]) == (400, [field])
+
+
+@pytest.mark.parametrize("path", ["/api/blocks", "/api/mutes"])
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+@pytest.mark.parametrize("part", ["0", "-1", "1.0", "x", "9223372036854775808", "\0", "٣"])
+async def test_whoever_is_blocked_or_muted_must_have_an_id(path: str, method: str, part: str) -> None:
+    status, document = await call(method, f"{path}/{part}")
+    assert (status, document["reason"], document["errors"][0]["field"]) == (400, "INVALID_FIELD", "id")
 
 
 async def test_a_rule_about_media_names_the_member_as_the_public_knows_it() -> None:

@@ -68,7 +68,18 @@ def test_a_user_has_every_member() -> None:
         "name": "Ada",
         "followerCount": 0,
         "followingCount": 0,
+        "suspended": False,
     }
+
+
+def test_a_suspended_user_says_so() -> None:
+    message = graph_pb2.User(standing=graph_pb2.USER_STANDING_SUSPENDED)
+    assert as_json(presentation.user(message))["suspended"] is True
+
+
+def test_users_are_a_page() -> None:
+    assert as_json(presentation.users([], "next")) == {"items": [], "nextCursor": "next"}
+    assert as_json(presentation.users([graph_pb2.User(id=1)]))["items"][0]["id"] == "1"
 
 
 def test_a_relationship_has_every_member() -> None:
@@ -76,7 +87,14 @@ def test_a_relationship_has_every_member() -> None:
         "userId": "1",
         "following": False,
         "followedBy": False,
+        "muting": False,
+        "blocking": False,
     }
+
+
+def test_that_somebody_blocks_the_viewer_is_not_told() -> None:
+    told, silent = graph_pb2.Relationship(user_id=1, blocked_by=True), graph_pb2.Relationship(user_id=1)
+    assert as_json(presentation.relationship(told)) == as_json(presentation.relationship(silent))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from feedkit import errors
 from feedkit.errors import FeedError, FieldViolation, InvalidArgument
-from gateway.problems import Problems
+from gateway.problems import Problem, Problems
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway import problems
@@ -29,12 +29,23 @@ def headers(error: FeedError) -> dict[bytes, bytes]:
         (errors.post_not_found(1), 404),
         (errors.user_not_found(1, "user_id"), 404),
         (errors.user_not_found(1, "followee_id"), 404),
+        (errors.user_not_found(1, "blocked_id"), 404),
+        (errors.user_not_found(1, "muted_id"), 404),
         (errors.user_not_found(1, "viewer_id"), 401),
         (errors.user_not_found(1, "actor_id"), 401),
         (errors.user_not_found(1, "author_id"), 401),
         (errors.FailedPrecondition("FOLLOWING_LIMIT_REACHED", "full"), 409),
         (errors.FailedPrecondition("CANNOT_FOLLOW_SELF", "no"), 422),
         (errors.FailedPrecondition("IDEMPOTENCY_KEY_REUSED", "no"), 422),
+        (errors.FailedPrecondition("CANNOT_BLOCK_SELF", "no"), 422),
+        (errors.FailedPrecondition("CANNOT_MUTE_SELF", "no"), 422),
+        (errors.FailedPrecondition("BLOCKING_LIMIT_REACHED", "full"), 409),
+        (errors.FailedPrecondition("MUTING_LIMIT_REACHED", "full"), 409),
+        (errors.FailedPrecondition("BLOCKED", "no"), 409),
+        (errors.FailedPrecondition("USER_SUSPENDED", "no"), 409),
+        (errors.FailedPrecondition("USER_NOT_DELETED", "no"), 409),
+        (errors.PermissionDenied("ACCOUNT_SUSPENDED", "no"), 403),
+        (errors.PermissionDenied("OPERATOR_REQUIRED", "no"), 403),
         (errors.Aborted("IDEMPOTENCY_KEY_IN_FLIGHT", "wait"), 409),
         (errors.Overloaded("OVERLOADED", "busy"), 503),
         (errors.Overloaded("MESSAGE_TOO_LARGE", "large"), 413),
@@ -55,6 +66,8 @@ def test_every_error_has_its_status(error: FeedError, status: int) -> None:
         ("page_token", "cursor"),
         ("page_size", "limit"),
         ("followee_id", "id"),
+        ("blocked_id", "id"),
+        ("muted_id", "id"),
         ("followee_ids[3]", "userIds[3]"),
         ("post_ids[0]", "ids[0]"),
         ("media[0].alt_text", "media[0].altText"),
@@ -78,6 +91,17 @@ def test_every_broken_rule_is_told() -> None:
 
 def test_the_detail_of_a_missing_user_names_the_public_parameter() -> None:
     assert document(errors.user_not_found(7, "followee_id"))["detail"] == "id: there is no user 7"
+
+
+def test_about_oneself_whoever_is_not_found_is_the_acting_user() -> None:
+    with pytest.raises(Problem) as problem, problems.about_oneself():
+        raise errors.user_not_found(7, "user_id")
+    assert problem.value.status == 401
+
+
+def test_about_oneself_other_errors_are_what_they_are() -> None:
+    with pytest.raises(errors.NotFound), problems.about_oneself():
+        raise errors.post_not_found(7)
 
 
 def test_a_document_has_the_members_of_one_shape() -> None:

@@ -8,12 +8,14 @@ from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feed.post.v1 import post_pb2, post_pb2_grpc
 from feedkit import validation
-from feedkit.errors import Unavailable, post_not_found
+from feedkit.errors import PermissionDenied, Unavailable, post_not_found
+from google.protobuf.field_mask_pb2 import FieldMask
+from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 
 from gateway import bodies, identity, parameters, presentation
 from gateway.answers import NO_CONTENT, Answer, Header, created, ok
-from gateway.problems import unknown_acting_user
+from gateway.problems import malformed_body, unknown_acting_user
 from gateway.resource import Paths
 from gateway.services import Services
 
@@ -24,8 +26,8 @@ _REPLAYED: Header = (b"idempotency-replayed", b"true")
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
-class NewMedia(msgspec.Struct, rename="camel"):
-    """A media reference of a new post."""
+class Media(msgspec.Struct, rename="camel"):
+    """A media reference of a post that is to be written."""
 
     url: str
     type: str
@@ -38,10 +40,18 @@ class NewPost(msgspec.Struct):
     """The body of `POST /api/posts`."""
 
     content: str
-    media: list[NewMedia] = []
+    media: list[Media] = []
+
+
+class Changes(msgspec.Struct):
+    """The body of `PATCH /api/posts/{id}`. What is absent stays as it is."""
+
+    content: str | UnsetType = UNSET
+    media: list[Media] | UnsetType = UNSET
 
 
 _NEW_POST = msgspec.json.Decoder(NewPost)
+_CHANGES = msgspec.json.Decoder(Changes)
 
 
 class Posts:
@@ -57,7 +67,7 @@ class Posts:
         """What is served where."""
         return {
             "/api/posts": {"GET": self.batch, "POST": self.create},
-            "/api/posts/{id}": {"GET": self.get, "DELETE": self.delete},
+            "/api/posts/{id}": {"GET": self.get, "PATCH": self.edit, "DELETE": self.delete},
         }
 
     async def create(self, request: Request) -> Answer:
@@ -68,17 +78,28 @@ class Posts:
         )
         validation.check(message)
         # The answer needs the name. It is fetched first, so that nothing can fail once the post is there.
-        author_name = await self._name(author_id)
+        author_name = await self._writer_name(author_id)
         answer = await self._post.CreatePost(message)
         post = presentation.post(answer.post, author_name)
         return created(f"/api/posts/{post.id}", post, *([_REPLAYED] if answer.replayed else []))
 
-    async def _name(self, user_id: int) -> str:
+    async def edit(self, request: Request) -> Answer:
+        """Change a post of one's own; again, too."""
+        actor_id = identity.acting_user(request)
+        message = _edit(actor_id, parameters.path_id(request), await bodies.decode(request, _CHANGES))
+        validation.check(message)
+        author_name = await self._writer_name(actor_id)
+        answer = await self._post.EditPost(message)
+        return ok(presentation.post(answer.post, author_name))
+
+    async def _writer_name(self, user_id: int) -> str:
         answer = await self._graph.BatchGetUsers(
             graph_pb2.BatchGetUsersRequest(user_ids=[user_id], view=graph_pb2.USER_VIEW_BASIC)
         )
         if not answer.users:
             raise unknown_acting_user()
+        if answer.users[0].standing == graph_pb2.USER_STANDING_SUSPENDED:
+            raise PermissionDenied("ACCOUNT_SUSPENDED", "the account is suspended")
         return answer.users[0].name
 
     async def get(self, request: Request) -> Answer:
@@ -91,14 +112,14 @@ class Posts:
         return ok(shown[0])
 
     async def batch(self, request: Request) -> Answer:
-        """Many posts; unknown and deleted ones are left out."""
+        """Many posts; unknown and deleted ones, and what is withheld, are left out."""
         viewer_id = identity.viewer(request)
         return ok(presentation.page(await self._shown(viewer_id, parameters.ids(request))))
 
     async def _shown(self, viewer_id: int, post_ids: list[int]) -> list[presentation.Post]:
         """Those of the posts that may be shown. One that cannot be loaded now must not look like one that is not there."""
         answer = await self._hydrate.HydratePosts(
-            hydrate_pb2.HydratePostsRequest(viewer_id=viewer_id, post_ids=post_ids)
+            hydrate_pb2.HydratePostsRequest(viewer_id=viewer_id, post_ids=post_ids, surface=hydrate_pb2.SURFACE_POST)
         )
         for hydration in answer.hydrations:
             if hydration.HasField("unavailable"):
@@ -116,12 +137,29 @@ def _creation(author_id: int, post: NewPost, idempotency_key: str | None) -> pos
     return post_pb2.CreatePostRequest(
         author_id=author_id,
         content=post.content,
-        media=[
-            post_pb2.MediaReference(
-                url=item.url, type=item.type, width=item.width, height=item.height, alt_text=item.alt_text
-            )
-            for item in post.media
-        ],
+        media=_media(post.media),
         # Without a key of the client's our own retry, after an answer that was lost, would post twice.
         idempotency_key=idempotency_key or str(uuid4()),
     )
+
+
+def _edit(actor_id: int, post_id: int, changes: Changes) -> post_pb2.EditPostRequest:
+    message = post_pb2.EditPostRequest(actor_id=actor_id, post_id=post_id, update_mask=FieldMask())
+    if changes.content is not UNSET:
+        message.update_mask.paths.append("content")
+        message.content = changes.content
+    if changes.media is not UNSET:
+        message.update_mask.paths.append("media")
+        message.media.extend(_media(changes.media))
+    if not message.update_mask.paths:
+        raise malformed_body("must have content, media or both")
+    return message
+
+
+def _media(media: list[Media]) -> list[post_pb2.MediaReference]:
+    return [
+        post_pb2.MediaReference(
+            url=item.url, type=item.type, width=item.width, height=item.height, alt_text=item.alt_text
+        )
+        for item in media
+    ]

@@ -62,7 +62,7 @@ class Users:
         answer = await self._graph.BatchGetUsers(
             graph_pb2.BatchGetUsersRequest(user_ids=parameters.ids(request), view=graph_pb2.USER_VIEW_FULL)
         )
-        return ok(presentation.page([presentation.user(user) for user in answer.users]))
+        return ok(presentation.users(answer.users))
 
     async def followers(self, request: Request) -> Answer:
         """Who follows a user, the newest follow first."""
@@ -74,7 +74,7 @@ class Users:
                 page_token=parameters.page_token(request),
             )
         )
-        return ok(presentation.page([presentation.user(user) for user in answer.users], answer.next_page_token))
+        return ok(presentation.users(answer.users, answer.next_page_token))
 
     async def following(self, request: Request) -> Answer:
         """Whom a user follows, the newest follow first."""
@@ -86,7 +86,7 @@ class Users:
                 page_token=parameters.page_token(request),
             )
         )
-        return ok(presentation.page([presentation.user(user) for user in answer.users], answer.next_page_token))
+        return ok(presentation.users(answer.users, answer.next_page_token))
 
     async def posts(self, request: Request) -> Answer:
         """What a user wrote, newest first."""
@@ -97,19 +97,28 @@ class Users:
                 author_id=user_id, page_size=parameters.limit(request), page_token=parameters.cursor(request)
             )
         )
-        if not listed.post_ids:
+        posts, next_cursor = await self._shown(viewer_id, user_id, listed)
+        if not posts and not next_cursor:
             await self._require_user(user_id)
-            return ok(presentation.page([]))
-        answer = await self._hydrate.HydratePosts(
-            hydrate_pb2.HydratePostsRequest(
-                viewer_id=viewer_id, post_ids=listed.post_ids, author_ids=[user_id] * len(listed.post_ids)
-            )
-        )
-        posts, next_cursor = author_page.cut(answer.hydrations, listed.next_page_token)
         return ok(presentation.page([presentation.hydrated(post) for post in posts], next_cursor))
 
+    async def _shown(
+        self, viewer_id: int, user_id: int, listed: post_pb2.ListAuthorPostIdsResponse
+    ) -> tuple[list[hydrate_pb2.HydratedPost], str]:
+        if not listed.post_ids:
+            return [], ""
+        answer = await self._hydrate.HydratePosts(
+            hydrate_pb2.HydratePostsRequest(
+                viewer_id=viewer_id,
+                post_ids=listed.post_ids,
+                author_ids=[user_id] * len(listed.post_ids),
+                surface=hydrate_pb2.SURFACE_POST,
+            )
+        )
+        return author_page.cut(answer.hydrations, listed.next_page_token)
+
     async def _require_user(self, user_id: int) -> None:
-        # To `post` an author who does not exist is one who wrote nothing.
+        # To `post` an author who does not exist is one who wrote nothing, or whose posts have yet to be erased.
         answer = await self._graph.BatchGetUsers(
             graph_pb2.BatchGetUsersRequest(user_ids=[user_id], view=graph_pb2.USER_VIEW_BASIC)
         )

@@ -7,6 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+from conftest import NewUser
+
 pytestmark = pytest.mark.integration
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -34,7 +36,7 @@ async def test_a_user_is_created(client: httpx.AsyncClient) -> None:
     user = answer.json()
     assert answer.status_code == 201
     assert answer.headers["location"] == f"/api/users/{user['id']}"
-    assert user == {"id": user["id"], "name": "Zoë 🙂", "followerCount": 0, "followingCount": 0}
+    assert user == {"id": user["id"], "name": "Zoë 🙂", "followerCount": 0, "followingCount": 0, "suspended": False}
 
 
 async def test_a_user_shows_counts(client: httpx.AsyncClient, ada: str, bob: str) -> None:
@@ -44,6 +46,7 @@ async def test_a_user_shows_counts(client: httpx.AsyncClient, ada: str, bob: str
         "name": "Bob",
         "followerCount": 1,
         "followingCount": 0,
+        "suspended": False,
     }
 
 
@@ -82,6 +85,44 @@ async def test_posts_come_in_batches_without_the_unknown(client: httpx.AsyncClie
     first, second = await create_post(client, ada), await create_post(client, ada)
     batch = await get(client, "/api/posts", ids=f"{first},{NOBODY},{second}")
     assert [post["id"] for post in batch["items"]] == [first, second]
+
+
+async def edit(client: httpx.AsyncClient, post_id: str, author_id: str, **changes: Any) -> Any:
+    answer = await client.patch(f"/api/posts/{post_id}", json=changes, headers=acting(author_id))
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_an_edit_is_answered_with_the_post_and_shows_on_the_very_next_read_everywhere(
+    client: httpx.AsyncClient, ada: str, bob: str
+) -> None:
+    await client.put(f"/api/following/{ada}", headers=acting(bob))
+    post_id = await create_post(client, ada)
+    paths = [f"/api/posts/{post_id}", f"/api/posts?ids={post_id}", f"/api/users/{ada}/posts", "/api/feed"]
+    for content in ("other", "yet another"):
+        for path in paths:
+            await get(client, path, ada)  # as it was, so that it may be remembered
+        edited = await edit(client, post_id, ada, content=content)
+        assert (edited["content"], edited["author"], edited["media"]) == (content, {"id": ada, "name": "Ada"}, [])
+        assert edited["createdAt"] <= edited["editedAt"]
+        for path in paths:
+            shown = await get(client, path, ada)
+            assert shown.get("items", [shown]) == [edited]
+
+
+async def test_an_edit_leaves_what_it_does_not_name(client: httpx.AsyncClient, ada: str) -> None:
+    medium = {"url": "https://x.example/a.webp", "type": "image", "width": 1, "height": 2, "altText": "a cat"}
+    answer = await client.post("/api/posts", json={"content": "hi", "media": [medium]}, headers=acting(ada))
+    post_id = answer.json()["id"]
+    assert (await edit(client, post_id, ada, content="ho"))["media"] == [medium]
+    assert (await edit(client, post_id, ada, media=[]))["content"] == "ho"
+
+
+async def test_what_changes_nothing_is_no_edit(client: httpx.AsyncClient, ada: str) -> None:
+    post_id = await create_post(client, ada)
+    assert (await edit(client, post_id, ada, content="hello"))["editedAt"] is None
+    edited = await edit(client, post_id, ada, content="other")
+    assert await edit(client, post_id, ada, content="other", media=[]) == edited
 
 
 async def test_an_own_post_is_deleted_and_deleted_again(client: httpx.AsyncClient, ada: str) -> None:
@@ -144,12 +185,80 @@ async def test_followers_and_following_are_paged(client: httpx.AsyncClient, ada:
     assert following["items"] == [await get(client, f"/api/users/{bob}")]
 
 
+@pytest.mark.parametrize(("path", "member"), [("/api/blocks", "blocking"), ("/api/mutes", "muting")])
+async def test_blocking_and_muting_may_be_repeated_and_are_listed(
+    client: httpx.AsyncClient, ada: str, new_user: NewUser, path: str, member: str
+) -> None:
+    others = [await new_user(name) for name in ("one", "two", "three")]
+    for user_id in [*others, others[0]]:
+        answer = await client.put(f"{path}/{user_id}", headers=acting(ada))
+        assert (answer.status_code, answer.content) == (204, b"")
+    first = await get(client, path, ada, limit="2")
+    last = await get(client, path, ada, limit="2", cursor=first["nextCursor"])
+    assert first["items"] + last["items"] == [await get(client, f"/api/users/{other}") for other in reversed(others)]
+    assert "nextCursor" not in last
+    told = await get(client, "/api/relationships", ada, ids=others[1])
+    assert {name: value for name, value in told["items"][0].items() if value is True} == {member: True}
+    for _ in range(2):
+        answer = await client.delete(f"{path}/{others[1]}", headers=acting(ada))
+        assert (answer.status_code, answer.content) == (204, b"")
+    assert [user["id"] for user in (await get(client, path, ada))["items"]] == [others[2], others[0]]
+    assert await get(client, path, others[0]) == {"items": []}
+
+
+async def test_a_block_hides_each_from_the_other_and_does_not_say_so(
+    client: httpx.AsyncClient, ada: str, bob: str
+) -> None:
+    written = {author_id: await create_post(client, author_id) for author_id in (ada, bob)}
+    for viewer_id, author_id in ((ada, bob), (bob, ada)):
+        await client.put(f"/api/following/{author_id}", headers=acting(viewer_id))
+        assert (await get(client, "/api/feed", viewer_id))["items"] != []
+    await client.put(f"/api/blocks/{bob}", headers=acting(ada))
+    for viewer_id, author_id in ((ada, bob), (bob, ada)):
+        post_id = written[author_id]
+        answer = await client.get(f"/api/posts/{post_id}", headers=acting(viewer_id))
+        never = await client.get(f"/api/posts/{NOBODY}", headers=acting(viewer_id))
+        assert answer.json()["reason"] == "POST_NOT_FOUND"
+        assert answer.json()["detail"] == never.json()["detail"].replace(NOBODY, post_id)
+        assert await get(client, "/api/posts", viewer_id, ids=post_id) == {"items": []}
+        assert await get(client, f"/api/users/{author_id}/posts", viewer_id) == {"items": []}
+        shown = await get(client, "/api/feed", viewer_id)
+        assert [post["id"] for post in shown["items"]] == [written[viewer_id]]
+        told = await get(client, "/api/relationships", viewer_id, ids=author_id)
+        assert told["items"][0]["blocking"] is (viewer_id == ada)
+        refused = await client.put(f"/api/following/{author_id}", headers=acting(viewer_id))
+        assert (refused.status_code, refused.json()["reason"]) == (409, "BLOCKED")
+    assert (await get(client, f"/api/posts/{written[ada]}"))["id"] == written[ada]
+    await client.delete(f"/api/blocks/{bob}", headers=acting(ada))
+    assert (await get(client, f"/api/posts/{written[bob]}", ada))["id"] == written[bob]
+
+
+async def test_the_page_of_a_blocked_author_ends_at_once_also_from_a_cursor_of_before(
+    client: httpx.AsyncClient, ada: str, bob: str
+) -> None:
+    for _ in range(5):
+        await create_post(client, bob)
+    cursor = (await get(client, f"/api/users/{bob}/posts", ada, limit="2"))["nextCursor"]
+    await client.put(f"/api/blocks/{bob}", headers=acting(ada))
+    assert await get(client, f"/api/users/{bob}/posts", ada, limit="2") == {"items": []}
+    assert await get(client, f"/api/users/{bob}/posts", ada, limit="2", cursor=cursor) == {"items": []}
+
+
+async def test_a_mute_hides_from_the_feed_alone(client: httpx.AsyncClient, ada: str, bob: str) -> None:
+    await client.put(f"/api/following/{bob}", headers=acting(ada))
+    post_id = await create_post(client, bob)
+    await client.put(f"/api/mutes/{bob}", headers=acting(ada))
+    assert await get(client, "/api/feed", ada) == {"items": [], "view": "latest"}
+    assert (await get(client, f"/api/posts/{post_id}", ada))["id"] == post_id
+    assert len((await get(client, f"/api/users/{bob}/posts", ada))["items"]) == 1
+
+
 async def test_relationships_are_told_for_each_distinct_id(client: httpx.AsyncClient, ada: str, bob: str) -> None:
     await client.put(f"/api/following/{bob}", headers=acting(ada))
     assert await get(client, "/api/relationships", ada, ids=f"{bob},{NOBODY},{bob}") == {
         "items": [
-            {"userId": bob, "following": True, "followedBy": False},
-            {"userId": NOBODY, "following": False, "followedBy": False},
+            {"userId": bob, "following": True, "followedBy": False, "muting": False, "blocking": False},
+            {"userId": NOBODY, "following": False, "followedBy": False, "muting": False, "blocking": False},
         ]
     }
 

@@ -57,6 +57,11 @@ def check(answer: httpx.Response, status: int, reason: str, field: str | None = 
         ("DELETE", "/api/posts/x", "INVALID_FIELD", "id"),
         ("PUT", "/api/following/-1", "INVALID_FIELD", "id"),
         ("DELETE", "/api/following/1.0", "INVALID_FIELD", "id"),
+        ("PUT", "/api/blocks/0", "INVALID_FIELD", "id"),
+        ("DELETE", "/api/mutes/x", "INVALID_FIELD", "id"),
+        ("GET", "/api/blocks?limit=0", "INVALID_FIELD", "limit"),
+        ("GET", "/api/blocks?cursor=!", "INVALID_PAGE_TOKEN", "cursor"),
+        ("GET", "/api/mutes?cursor=!", "INVALID_PAGE_TOKEN", "cursor"),
     ],
 )
 async def test_a_bad_parameter_is_named(
@@ -122,7 +127,14 @@ async def test_a_bad_body_names_the_member(
         ("GET", "/api/feed", None),
         ("GET", "/api/relationships?ids=1", None),
         ("POST", "/api/posts", {"content": "hi"}),
+        ("PATCH", f"/api/posts/{NOBODY}", {"content": "hi"}),
         ("DELETE", f"/api/posts/{NOBODY}", None),
+        ("GET", "/api/blocks", None),
+        ("GET", "/api/mutes", None),
+        ("PUT", "/api/blocks/1", None),
+        ("DELETE", "/api/blocks/1", None),
+        ("PUT", "/api/mutes/1", None),
+        ("DELETE", "/api/mutes/1", None),
         ("PUT", "/api/following/1", None),
         ("DELETE", "/api/following/1", None),
         ("POST", "/api/following", {"userIds": ["1"]}),
@@ -143,6 +155,13 @@ async def test_whoever_acts_must_say_who_they_are(
         ("GET", "/api/feed", None),
         ("GET", "/api/relationships?ids=1", None),
         ("POST", "/api/posts", {"content": "hi"}),
+        ("PATCH", f"/api/posts/{NOBODY}", {"content": "hi"}),
+        ("GET", "/api/blocks", None),
+        ("GET", "/api/mutes", None),
+        ("PUT", "/api/blocks/{ada}", None),
+        ("DELETE", "/api/blocks/{ada}", None),
+        ("PUT", "/api/mutes/{ada}", None),
+        ("DELETE", "/api/mutes/{ada}", None),
         ("PUT", "/api/following/{ada}", None),
         ("DELETE", "/api/following/{ada}", None),
         ("POST", "/api/following", {"userIds": ["1"]}),
@@ -173,6 +192,10 @@ async def test_where_nobody_need_say_who_they_are_nonsense_is_refused_still(
         ("DELETE", f"/api/posts/{NOBODY}", "POST_NOT_FOUND"),
         ("PUT", f"/api/following/{NOBODY}", "USER_NOT_FOUND"),
         ("DELETE", f"/api/following/{NOBODY}", "USER_NOT_FOUND"),
+        ("PUT", f"/api/blocks/{NOBODY}", "USER_NOT_FOUND"),
+        ("DELETE", f"/api/blocks/{NOBODY}", "USER_NOT_FOUND"),
+        ("PUT", f"/api/mutes/{NOBODY}", "USER_NOT_FOUND"),
+        ("DELETE", f"/api/mutes/{NOBODY}", "USER_NOT_FOUND"),
         ("GET", "/api/nowhere", "ROUTE_NOT_FOUND"),
         ("GET", "/api/feed/", "ROUTE_NOT_FOUND"),
     ],
@@ -189,8 +212,41 @@ async def test_another_s_post_cannot_be_deleted(client: httpx.AsyncClient, ada: 
     check(answer, 403, "NOT_THE_AUTHOR")
 
 
-async def test_nobody_follows_themselves(client: httpx.AsyncClient, ada: str) -> None:
-    check(await client.put(f"/api/following/{ada}", headers={"X-User-Id": ada}), 422, "CANNOT_FOLLOW_SELF")
+async def test_another_s_post_cannot_be_edited(client: httpx.AsyncClient, ada: str, bob: str) -> None:
+    created = await client.post("/api/posts", json={"content": "mine"}, headers={"X-User-Id": ada})
+    path = created.headers["location"]
+    check(await client.patch(path, json={"content": "his"}, headers={"X-User-Id": bob}), 403, "NOT_THE_AUTHOR")
+    assert (await client.get(path)).json() == created.json()
+
+
+async def test_a_deleted_post_cannot_be_edited(client: httpx.AsyncClient, ada: str) -> None:
+    created = await client.post("/api/posts", json={"content": "mine"}, headers={"X-User-Id": ada})
+    path = created.headers["location"]
+    await client.delete(path, headers={"X-User-Id": ada})
+    check(await client.patch(path, json={"content": "x"}, headers={"X-User-Id": ada}), 404, "POST_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("media", "changes", "field"),
+    [
+        ([], {"content": " "}, "content"),
+        ([MEDIUM], {"content": "", "media": []}, "content"),
+        ([MEDIUM], {"media": []}, "media"),
+    ],
+)
+async def test_an_edit_that_leaves_nothing_to_see_is_refused(
+    client: httpx.AsyncClient, ada: str, media: list[Any], changes: Any, field: str
+) -> None:
+    body = {"content": "" if media else "mine", "media": media}
+    created = await client.post("/api/posts", json=body, headers={"X-User-Id": ada})
+    answer = await client.patch(created.headers["location"], json=changes, headers={"X-User-Id": ada})
+    check(answer, 400, "INVALID_FIELD", field)
+
+
+@pytest.mark.parametrize("what", ["following", "blocks", "mutes"])
+async def test_nobody_does_it_to_themselves(client: httpx.AsyncClient, ada: str, what: str) -> None:
+    reason = {"following": "CANNOT_FOLLOW_SELF", "blocks": "CANNOT_BLOCK_SELF", "mutes": "CANNOT_MUTE_SELF"}[what]
+    check(await client.put(f"/api/{what}/{ada}", headers={"X-User-Id": ada}), 422, reason)
 
 
 async def test_a_wrong_method_tells_the_right_ones(client: httpx.AsyncClient) -> None:
