@@ -9,6 +9,7 @@ it might, with what it knows of a viewer who did not follow the author yet, take
 """
 
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from typing import NamedTuple, Protocol
@@ -20,7 +21,9 @@ from fanout_service.timelines import Entry, Posts, Share, share_of
 logger = logging.getLogger(__name__)
 
 AUTHORS = 100
-"""How many authors one round takes on at most."""
+"""From how many authors the next one is chosen."""
+TRIES = 3
+"""How often each is tried in one round."""
 
 
 class ShrunkAuthor(NamedTuple):
@@ -115,21 +118,28 @@ class Leaving:
 
     async def let_leave(self, follower_count: int) -> None:
         """One round: let those leave who have fewer followers. Raises one of NOT_NOW where it is worth a try later."""
-        if not self._may_go_on() or not follower_count:
-            return
-        shrunk = await self._index.shrunk(follower_count, AUTHORS)
-        still_in = {author.author_id for author in shrunk}
-        self._attempts = {author_id: tried for author_id, tried in self._attempts.items() if author_id in still_in}
-        # Who was tried in vain comes last, so that one for whom it never ends holds up nobody.
-        for author in sorted(shrunk, key=lambda author: author.author_id in self._attempts):
-            if not self._may_go_on():
+        tried: Counter[int] = Counter()
+        while self._may_go_on():
+            # Anew for each, so that what was decided before its turn does not count against it.
+            shrunk = await self._index.shrunk(follower_count, AUTHORS)
+            self._forget_others_than({author.author_id for author in shrunk})
+            author = min(shrunk, key=lambda author: (tried[author.author_id], self._was_in_vain(author)), default=None)
+            if author is None or tried[author.author_id] == TRIES:
                 return
+            tried[author.author_id] += 1
             try:
                 await self._let_one_leave(author)
             except NOT_NOW:
                 raise
             except Exception:
                 logger.exception("an author cannot leave the index", extra={"author_id": author.author_id})
+
+    def _was_in_vain(self, author: ShrunkAuthor) -> bool:
+        """Such authors come last, so that one for whom it never ends holds up nobody."""
+        return author.author_id in self._attempts
+
+    def _forget_others_than(self, author_ids: Collection[int]) -> None:
+        self._attempts = {author: attempt for author, attempt in self._attempts.items() if author in author_ids}
 
     async def _let_one_leave(self, author: ShrunkAuthor) -> None:
         # The sequence was read before the posts: whatever is decided from now on lets it fail.

@@ -6,7 +6,8 @@ from itertools import count
 
 from fanout_service.authors import Standings
 from fanout_service.events import AnyWish, Chunk, EdgeChange, GraphEvent, PostEvent
-from fanout_service.timelines import Entry, Recent, State
+from fanout_service.leaving import ShrunkAuthor
+from fanout_service.timelines import Entry, Recent, Share, State
 from feedkit.errors import FailedPrecondition, NotFound
 
 FAR = 10**9
@@ -31,6 +32,8 @@ class ModelTruth:
         self.active: set[int] = set()
         self.index: dict[int, int] = {}
         """The pulled authors, and how often that has been decided of each."""
+        self.sequences_left: dict[int, int] = {}
+        """How often it had been decided of those who left."""
         self.posts: dict[int, int] = {}
         """Authors by post."""
 
@@ -61,8 +64,22 @@ class ModelTruth:
         deleted = self.deleted & set(author_ids)
         for author in set(author_ids) - deleted:
             if author in self.index or self.follower_count(author) >= threshold:
-                self.index[author] = self.index.get(author, 0) + 1
+                self.index[author] = self.index.get(author, self.sequences_left.get(author, 0)) + 1
         return Standings(self.index.keys() & set(author_ids), deleted)
+
+    async def shrunk(self, follower_count: int, limit: int) -> Sequence[ShrunkAuthor]:
+        """See `leaving.Index`."""
+        await self._turn()
+        small = sorted((self.follower_count(author), author) for author in self.index)
+        return [ShrunkAuthor(author, self.index[author]) for count, author in small if count < follower_count][:limit]
+
+    async def leave(self, author: ShrunkAuthor) -> bool:
+        """See `leaving.Index`."""
+        await self._turn()
+        if self.index.get(author.author_id) != author.sequence:
+            return False
+        self.sequences_left[author.author_id] = self.index.pop(author.author_id)
+        return True
 
     async def active_followers(self, author_id: int) -> AsyncGenerator[Sequence[int]]:
         """See `delivery.ActiveFollowers`: a page for each follower, read when it is asked for."""
@@ -165,7 +182,7 @@ class ModelTimeline:
 
 
 class ModelTimelines:
-    """Implements `timelines.Timelines`, script by script as `feedkit/lua` has them."""
+    """Implements `timelines.Timelines` and `leaving.Histories`, script by script as `feedkit/lua` has them."""
 
     def __init__(self, length: int, turn: Turn = at_once) -> None:
         self._turn = turn
@@ -175,7 +192,8 @@ class ModelTimelines:
         self.round_trips: list[Sequence[int]] = []
         """To whom was pushed, or from whom withdrawn, by round trip."""
 
-    def _new_epoch(self) -> bytes:
+    def new_epoch(self) -> bytes:
+        """See `leaving.Histories`."""
         return str(next(self._epochs)).encode()
 
     def shown(self, viewer_id: int) -> set[int]:
@@ -191,6 +209,33 @@ class ModelTimelines:
             if (timeline := self.lists.get(viewer_id)) is not None:
                 timeline.entries.update(entries)
                 timeline.trim(self._length)
+
+    async def push_history(self, viewer_ids: Sequence[int], history: Share, epoch: bytes) -> None:
+        """See `leaving.Histories`."""
+        await self._turn()
+        self.round_trips.append(viewer_ids)
+        for viewer_id in viewer_ids:
+            if (timeline := self.lists.get(viewer_id)) is not None:
+                timeline.entries.update(history.entries)
+                timeline.horizon = max(timeline.horizon, history.left_out)
+                timeline.epoch = epoch
+                timeline.trim(self._length)
+
+    async def push_since(
+        self, viewer_ids: Sequence[int], before: bytes, entries: Sequence[Entry], epoch: bytes
+    ) -> Collection[int]:
+        """See `leaving.Histories`."""
+        await self._turn()
+        others: set[int] = set()
+        for viewer_id in viewer_ids:
+            timeline = self.lists.get(viewer_id)
+            if timeline is None or timeline.epoch != before:
+                others.add(viewer_id)
+                continue
+            timeline.entries.update(entries)
+            timeline.epoch = epoch
+            timeline.trim(self._length)
+        return others
 
     async def withdraw(self, viewer_ids: Sequence[int], post_ids: Sequence[int]) -> None:
         """See `timelines.Timelines`."""
@@ -211,7 +256,7 @@ class ModelTimelines:
         await self._turn()
         self.lists.pop(viewer_id, None)
         await self._turn()
-        self.lists.setdefault(viewer_id, ModelTimeline(FAR, self._new_epoch()))
+        self.lists.setdefault(viewer_id, ModelTimeline(FAR, self.new_epoch()))
 
     async def remove(self, viewer_id: int) -> None:
         """See `timelines.Timelines`."""
@@ -256,7 +301,7 @@ class ModelTimelines:
 
     def _end(self, timeline: ModelTimeline) -> None:
         timeline.trim(self._length)
-        timeline.epoch = self._new_epoch()
+        timeline.epoch = self.new_epoch()
 
 
 class ModelCaches:

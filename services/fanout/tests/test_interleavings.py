@@ -1,7 +1,7 @@
 """Whatever comes in between, a home timeline ends up equal to the truth above its horizon.
 
-Random programmes of writes, deletes, follows, unfollows, mutes, deleted accounts, reads, lost keys, repeated events and
-crashes; every step of every handler is interleaved with those of all others.
+Random programmes of writes, deletes, follows, unfollows, mutes, deleted accounts, reads, lost keys, repeated events,
+authors who leave the index, and crashes; every step of every handler is interleaved with those of all others.
 """
 
 import asyncio
@@ -24,6 +24,8 @@ from fanout_service.events import (
     Wish,
 )
 from fanout_service.graph_events import GraphEvents
+from fanout_service.leaving import Leaving
+from fanout_service.leaving import Sizes as LeavingSizes
 from fanout_service.pace import Pace
 from fanout_service.post_events import PostEvents
 from fanout_service.rebuild import Rebuild
@@ -60,9 +62,17 @@ acts = st.one_of(
     st.tuples(st.just("close"), st.one_of(viewers, authors), st.just(0)),
     st.tuples(st.just("read"), viewers, st.just(0)),
     st.tuples(st.just("lose"), viewers, st.just(0)),
-    st.tuples(st.just("repeat"), st.just(0), st.just(0)),
-    st.tuples(st.just("crash"), st.just(0), st.just(0)),
+    st.tuples(st.sampled_from(["repeat", "leave", "crash"]), st.just(0), st.just(0)),
 )
+celebrities = st.sampled_from(AUTHORS[:2])
+acts_at_the_line = st.one_of(
+    st.tuples(st.just("write"), celebrities, st.just(0)),
+    st.tuples(st.just("write"), authors, st.just(0)),
+    st.tuples(st.sampled_from(["follow", "unfollow", "unfollow"]), viewers, celebrities),
+    st.tuples(st.just("read"), viewers, st.just(0)),
+    st.tuples(st.sampled_from(["leave", "leave", "crash"]), st.just(0), st.just(0)),
+)
+"""What lets authors enter and leave the index often."""
 
 
 class Feed:
@@ -117,9 +127,20 @@ class Feed:
                     self._begin(Wish(one, 0))
             case "lose":
                 self.timelines.lists.pop(one, None)
+            case "leave":
+                self.let_leave()
             case _:  # an event comes again
                 if self._told:
                     self._begin(self._told[len(self._told) // 2])
+
+    def let_leave(self) -> None:
+        """Let authors leave the index who are below the threshold, as whoever leads does; there may be several who do."""
+        self._turns.start(lambda: self._leaving().let_leave(self.truth.threshold))
+
+    def _leaving(self) -> Leaving:
+        truth, timelines, turn = self.truth, self.timelines, self._turns.turn
+        sizes, pace = LeavingSizes(LENGTH, batch=1), Pace(1e9, lambda: 0.0, turn)
+        return Leaving(truth, truth, truth, timelines, sizes=sizes, pace=pace, may_go_on=lambda: True)
 
     def _change_edge(self, kind: str, viewer: int, author: int) -> None:
         if viewer in self.truth.deleted:
@@ -172,16 +193,9 @@ class Feed:
                 assert not any(user in authors for authors in edges.values())
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    programme=st.lists(acts, min_size=15, max_size=40),
-    threshold=st.sampled_from([2, FAR]),
-    persistence=st.sampled_from([0.0, 0.5, 0.8, 0.95]),
-    random=st.randoms(use_true_random=False),
-)
-def test_a_settled_timeline_equals_the_truth_above_its_horizon(
-    programme: list[Act], threshold: int, persistence: float, random: Random
-) -> None:
+def play(programme: list[Act], threshold: int, persistence: float, random: Random) -> None:
+    """Play a programme, let whatever follows from it happen, and hold the timelines against the truth."""
+
     def choose(waiting: int) -> int:
         # Who came last goes on, for long stretches, because a race is often lost by one who sleeps through all of another.
         return waiting - 1 if random.random() < persistence else random.randrange(waiting)
@@ -198,5 +212,29 @@ def test_a_settled_timeline_equals_the_truth_above_its_horizon(
                 await turns.step(choose)
         await turns.finish(choose)
         feed.check()
+        feed.let_leave()
+        await turns.finish(choose)
+        assert all(feed.truth.follower_count(author) >= threshold for author in feed.truth.index)
+        feed.check()
 
     asyncio.run(run())
+
+
+persistences, randoms = st.sampled_from([0.0, 0.5, 0.8, 0.95]), st.randoms(use_true_random=False)
+interleaved = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@interleaved
+@given(st.lists(acts, min_size=15, max_size=40), st.sampled_from([2, FAR]), persistences, randoms)
+def test_a_settled_timeline_equals_the_truth_above_its_horizon(
+    programme: list[Act], threshold: int, persistence: float, random: Random
+) -> None:
+    play(programme, threshold, persistence, random)
+
+
+@interleaved
+@given(st.lists(acts_at_the_line, min_size=15, max_size=40), persistences, randoms)
+def test_so_it_does_where_authors_enter_and_leave_the_index_all_the_time(
+    programme: list[Act], persistence: float, random: Random
+) -> None:
+    play([("read", viewer, 0) for viewer in VIEWERS] + programme, 2, persistence, random)
