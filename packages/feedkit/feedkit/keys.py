@@ -10,8 +10,8 @@ one copy (`tests/bench` has the figures):
 
 | key | payload | filled by | deleted or added to by |
 |---|---|---|---|
-| `ctx:v1:<viewer>` | number of followees (4 bytes), ids of followees who are not muted, ascending | `timeline` | `graph`, `fanout` |
-| `hidden:v1:<viewer>` | whether more block (1 byte), number of blocked ones (4 bytes), their ids, ids of muted ones | `hydrate` | `graph`, `fanout` |
+| `ctx:v1:<viewer>` | number of ids (4 bytes), whom the viewer follows and does not mute | `timeline` | `graph`, `fanout` |
+| `hidden:v1:<viewer>` | more (1 byte), number of blocked (4 bytes), they, the muted | `hydrate` | `graph`, `fanout` |
 | `post:v1:<post>` | `feed.post.v1.Post`; empty: there is none, or it is deleted | `hydrate` | `post`, `fanout` |
 | `user:v1:<user>` | `feed.graph.v1.User`: id, name and standing | `hydrate` | `graph`, `fanout` |
 | `own:v1:<author>` | horizon, post ids, newest first | `timeline` | `post`, `fanout` |
@@ -28,12 +28,15 @@ The trailer of 24 bytes is last, so that one GETRANGE from the end reads it toge
 - *Cut*: the highest post id that was ever trimmed.
 - *Epoch*: 8 random bytes, new at creation and at every rewrite (rebuild, reconcile), unchanged by pushes.
 
-Numbers are big-endian, 8 bytes unless told otherwise. **Any key may vanish at any time; an absent one is unknown, never
-empty.** The steps that write are in `key_scripts`.
+Numbers are big-endian, 8 bytes unless told otherwise; ids of users are ascending. **Any key may vanish at any time; an
+absent one is unknown, never empty.** The steps that write are in `key_scripts`.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 ENTRY_BYTES = 16
@@ -46,8 +49,8 @@ RECENTS_CHANGED = "recents-changed:v1"
 PULLED_UNSEEN = "pulled-unseen:v1"
 """A key that exists while some `timeline` may not know of the latest post that was not pushed; its life tells how long."""
 CELEBRITY_LINE = "celebrity-line:v1"
-"""The follower count from which authors are pulled, where it is not the setting: a JSON object, written by the `fanout` that
-leads. Absent: it is the setting."""
+"""The follower count from which authors are pulled, where it is not the setting: a JSON object, written by the `fanout`
+that leads. Absent: it is the setting."""
 FANOUT_LEADER = "fanout-leader:v1"
 """Which `fanout` moves the celebrity line and lets authors leave the index: its name, for as long as the key lives."""
 
@@ -131,12 +134,35 @@ def decode_context(packed: bytes) -> tuple[int, ...]:
         raise Undecodable(str(error)) from error
 
 
+class AscendingIds(Collection[int]):
+    """Ids as they are packed, ascending: looked up in place, because of thousands a read looks for a few."""
+
+    __slots__ = ("_ids",)
+
+    def __init__(self, packed: bytes) -> None:
+        self._ids = array("q", packed)
+        if sys.byteorder == "little":
+            self._ids.byteswap()
+
+    def __contains__(self, some_id: object) -> bool:
+        if not isinstance(some_id, int):
+            return False
+        place = bisect_left(self._ids, some_id)
+        return place < len(self._ids) and self._ids[place] == some_id
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
 class HiddenAuthors(NamedTuple):
     """Whose posts are withheld from a viewer."""
 
-    blocked: frozenset[int]
+    blocked: Collection[int]
     """Whom the viewer blocks, and who blocks the viewer: nowhere shown."""
-    muted: frozenset[int]
+    muted: Collection[int]
     """Whom the viewer mutes: not shown in feeds."""
     more_block: bool
     """Whether there are more who block than these; then single authors have to be asked for."""
@@ -152,12 +178,15 @@ def decode_hidden(packed: bytes) -> HiddenAuthors:
     """What a payload of `hidden` says. Raises Undecodable."""
     try:
         more_block, blocked = _HIDDEN.unpack_from(packed)
-        ids = struct.unpack(f">{(len(packed) - _HIDDEN.size) // _ID.size}q", packed[_HIDDEN.size :])
     except struct.error as error:
         raise Undecodable(str(error)) from error
-    if blocked > len(ids):
-        raise Undecodable(f"{blocked} blocked ones in a list of {len(ids)}")
-    return HiddenAuthors(frozenset(ids[:blocked]), frozenset(ids[blocked:]), more_block)
+    ids = packed[_HIDDEN.size :]
+    end = blocked * _ID.size
+    if end > len(ids) or len(ids) % _ID.size:
+        raise Undecodable(f"{blocked} blocked ones in {len(ids)} bytes")
+    if not ids:
+        return HiddenAuthors((), (), more_block)
+    return HiddenAuthors(AscendingIds(ids[:end]), AscendingIds(ids[end:]), more_block)
 
 
 class PostList(NamedTuple):

@@ -1,8 +1,9 @@
-"""Traces, by light interceptors: spans where work crosses a process, and nothing per field or per row.
+"""Traces, by light interceptors: spans where work crosses a process, and nothing per field or per row. And metrics.
 
-The standard settings decide: `OTEL_TRACES_EXPORTER` (`none`, the default here; `otlp`; `console`), `OTEL_TRACES_SAMPLER`
-and `OTEL_TRACES_SAMPLER_ARG`, `OTEL_EXPORTER_OTLP_*`, `OTEL_SDK_DISABLED`. Without an exporter there are still trace ids,
-in logs and in what is passed on, but no span is recorded.
+The standard settings decide: `OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` (`none`, the default here; `otlp`;
+`console`), `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`, `OTEL_METRIC_EXPORT_INTERVAL`, `OTEL_EXPORTER_OTLP_*`,
+`OTEL_SDK_DISABLED`. Without an exporter of traces there are still trace ids, in logs and in what is passed on, but no span
+is recorded; without one of metrics nothing is counted.
 """
 
 import logging
@@ -11,11 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
-from opentelemetry import context, trace
+from opentelemetry import context, metrics, trace
+from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.environment_variables import OTEL_SDK_DISABLED
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
@@ -31,11 +35,19 @@ logger = logging.getLogger(__name__)
 FLUSH_SECONDS = 3.0
 """How long a stopping process waits for its collector. A dead collector must not hold up an exit."""
 
-_EXPORTERS: Mapping[str, Callable[[], SpanExporter] | None] = {
+Exporter = TypeVar("Exporter")
+
+_SPAN_EXPORTERS: Mapping[str, Callable[[], SpanExporter] | None] = {
     "": None,
     "none": None,
     "otlp": OTLPSpanExporter,
     "console": ConsoleSpanExporter,
+}
+_METRIC_EXPORTERS: Mapping[str, Callable[[], MetricExporter] | None] = {
+    "": None,
+    "none": None,
+    "otlp": OTLPMetricExporter,
+    "console": ConsoleMetricExporter,
 }
 _tracer = trace.get_tracer("feedkit")
 _propagator = TraceContextTextMapPropagator()
@@ -45,36 +57,50 @@ _NOBODY = context.Context()
 
 @contextmanager
 def configured(process: str) -> Generator[None]:
-    """Make traces as the environment says, and flush them at the end, for a bounded time.
+    """Make traces and metrics as the environment says, and flush them at the end, for a bounded time.
 
-    Raises ConfigurationError for `OTEL_*` settings that the exporter cannot use.
+    Raises ConfigurationError for `OTEL_*` settings that an exporter cannot use.
     """
-    exporter = _exporter()
-    if exporter is None:
-        trace.set_tracer_provider(_PassingProvider())
-        yield
-        return
     resource = Resource.create({SERVICE_NAME: os.environ.get("OTEL_SERVICE_NAME") or process})
-    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)
+    spans = _exporter("OTEL_TRACES_EXPORTER", _SPAN_EXPORTERS)
+    reader = _metric_reader()
+    flushes: dict[str, Callable[[], None]] = {}
+    if spans is None:
+        trace.set_tracer_provider(_PassingProvider())
+    else:
+        tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+        tracers.add_span_processor(BatchSpanProcessor(spans))
+        trace.set_tracer_provider(tracers)
+        flushes["spans"] = tracers.shutdown
+    if reader is not None:
+        meters = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
+        metrics.set_meter_provider(meters)
+        flushes["metrics"] = meters.shutdown
     try:
         yield
     finally:
-        _shut_down(provider)
+        _flush(flushes)
 
 
-def _exporter() -> SpanExporter | None:
+def _exporter(setting: str, exporters: Mapping[str, Callable[[], Exporter] | None]) -> Exporter | None:
     if os.environ.get(OTEL_SDK_DISABLED, "").strip().lower() == "true":
         return None
-    name = os.environ.get("OTEL_TRACES_EXPORTER", "").strip().lower()
-    if name not in _EXPORTERS:
-        logger.warning("OTEL_TRACES_EXPORTER is not one of none, otlp, console; no traces", extra={"value": name})
-    make = _EXPORTERS.get(name)
+    name = os.environ.get(setting, "").strip().lower()
+    if name not in exporters:
+        logger.warning("%s is not one of none, otlp, console; taken as none", setting, extra={"value": name})
+    make = exporters.get(name)
     try:
         return make() if make else None
     except Exception as error:
         raise ConfigurationError(f"OTEL_EXPORTER_OTLP_*: {error}") from error
+
+
+def _metric_reader() -> PeriodicExportingMetricReader | None:
+    exporter = _exporter("OTEL_METRICS_EXPORTER", _METRIC_EXPORTERS)
+    try:
+        return None if exporter is None else PeriodicExportingMetricReader(exporter)
+    except ValueError as error:
+        raise ConfigurationError(f"OTEL_METRIC_EXPORT_INTERVAL: {error}") from error
 
 
 class _PassingTracer(trace.NoOpTracer):
@@ -96,13 +122,21 @@ class _PassingProvider(trace.TracerProvider):
         return _PassingTracer()
 
 
-def _shut_down(provider: TracerProvider) -> None:
-    # A daemon thread, because the exporter's own shutdown may retry far beyond any grace period.
-    flush = threading.Thread(target=provider.shutdown, daemon=True)
-    flush.start()
-    flush.join(FLUSH_SECONDS)
-    if flush.is_alive():
-        logger.warning("the trace collector did not answer; the last spans are lost")
+def _flush(flushes: Mapping[str, Callable[[], None]]) -> None:
+    # At the same time, and in daemon threads: an exporter's own shutdown may retry far beyond any grace period.
+    threads = {what: threading.Thread(target=flush, daemon=True) for what, flush in flushes.items()}
+    ends = time.monotonic() + FLUSH_SECONDS
+    for thread in threads.values():
+        thread.start()
+    for what, thread in threads.items():
+        thread.join(max(ends - time.monotonic(), 0))
+        if thread.is_alive():
+            logger.warning("the collector did not answer; the last %s are lost", what)
+
+
+def counter(name: str, *, unit: str, description: str) -> metrics.Counter:
+    """A counter of this process, by its OpenTelemetry name and UCUM unit. Where metrics are off, it does nothing."""
+    return metrics.get_meter("feedkit").create_counter(name, unit, description)
 
 
 def extract(carrier: Mapping[str, str]) -> context.Context:

@@ -12,6 +12,7 @@ import grpc.aio
 import pytest
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feedkit.telemetry import FLUSH_SECONDS
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.integration
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 StartToy = Callable[..., Awaitable[Any]]
 TraceServiceServicer: Any = trace_service_pb2_grpc.TraceServiceServicer
+MetricsServiceServicer: Any = metrics_service_pb2_grpc.MetricsServiceServicer
 
 
 class Collector(TraceServiceServicer):
@@ -29,6 +31,7 @@ class Collector(TraceServiceServicer):
         self.address = ""
         self.spans: list[Span] = []
         self.services: set[str] = set()
+        self.metrics = _Metrics()
 
     async def Export(self, request: Any, context: object) -> Any:
         for resource in request.resource_spans:
@@ -39,10 +42,30 @@ class Collector(TraceServiceServicer):
         return trace_service_pb2.ExportTraceServiceResponse()
 
 
+class _Metrics(MetricsServiceServicer):
+    """The part of it that takes metrics."""
+
+    def __init__(self) -> None:
+        self.exports = 0
+        self.counts: dict[tuple[str, str, int], int] = {}
+        """The latest value, by service, counter and viewer."""
+
+    async def Export(self, request: Any, context: object) -> Any:
+        self.exports += 1
+        for resource in request.resource_metrics:
+            attributes = {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}
+            for metric in [metric for scope in resource.scope_metrics for metric in scope.metrics]:
+                for point in metric.sum.data_points:
+                    [viewer] = [attribute.value.int_value for attribute in point.attributes]
+                    self.counts[attributes["service.name"], metric.name, viewer] = point.as_int
+        return metrics_service_pb2.ExportMetricsServiceResponse()
+
+
 @pytest.fixture
 async def collector() -> AsyncIterator[Collector]:
     server, collector = grpc.aio.server(), Collector()
     cast("Any", trace_service_pb2_grpc).add_TraceServiceServicer_to_server(collector, server)
+    cast("Any", metrics_service_pb2_grpc).add_MetricsServiceServicer_to_server(collector.metrics, server)
     collector.address = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     yield collector
@@ -66,8 +89,16 @@ async def stop(toy: Any) -> float:
     return time.monotonic() - began
 
 
+def measuring(address: str, **environment: str) -> dict[str, str]:
+    return {"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": address, **environment}
+
+
 def exporting(address: str, **environment: str) -> dict[str, str]:
     return {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": address, **environment}
+
+
+def everything(address: str) -> dict[str, str]:
+    return exporting(address) | measuring(address)
 
 
 async def test_one_trace_goes_through_two_processes_and_is_flushed_at_their_end(
@@ -109,6 +140,32 @@ async def test_spans_may_go_to_the_console(start_toy: StartToy, capfd: pytest.Ca
     assert TRACE in capfd.readouterr().out
 
 
+async def test_what_is_counted_is_flushed_at_the_end(start_toy: StartToy, collector: Collector) -> None:
+    toy = await start_toy(**measuring(collector.address))
+    for _ in range(3):
+        await call(toy)
+    assert await stop(toy) < 2
+    assert collector.metrics.counts == {("toy", "feed.toy.calls", 0): 3}
+    assert collector.metrics.exports == 1, "every minute, or as the SDK is told"
+    assert not collector.spans, "metrics may be had without traces"
+
+
+async def test_what_is_counted_is_told_as_often_as_the_sdk_is_told(
+    start_toy: StartToy, collector: Collector, eventually: Callable[[Callable[[], bool]], Awaitable[None]]
+) -> None:
+    toy = await start_toy(**measuring(collector.address, OTEL_METRIC_EXPORT_INTERVAL="50"))
+    for calls in (1, 2):
+        await call(toy)
+        await eventually(lambda expected=calls: collector.metrics.counts == {("toy", "feed.toy.calls", 0): expected})
+
+
+async def test_metrics_may_go_to_the_console(start_toy: StartToy, capfd: pytest.CaptureFixture[str]) -> None:
+    toy = await start_toy(OTEL_METRICS_EXPORTER="console")
+    await call(toy)
+    await stop(toy)
+    assert "feed.toy.calls" in capfd.readouterr().out
+
+
 @pytest.fixture(params=["black hole", "refused"])
 def absent_collector(request: pytest.FixtureRequest) -> str:
     """An address where no collector answers."""
@@ -121,10 +178,12 @@ def absent_collector(request: pytest.FixtureRequest) -> str:
     return address
 
 
+@pytest.mark.parametrize("wanted", [exporting, everything], ids=["traces", "traces and metrics"])
 async def test_an_absent_collector_delays_neither_requests_nor_the_end(
-    start_toy: StartToy, absent_collector: str
+    start_toy: StartToy, absent_collector: str, wanted: Callable[[str], dict[str, str]]
 ) -> None:
-    toy = await start_toy(**exporting(absent_collector, OTEL_BSP_SCHEDULE_DELAY="50"))
+    often = {"OTEL_BSP_SCHEDULE_DELAY": "50", "OTEL_METRIC_EXPORT_INTERVAL": "50"}
+    toy = await start_toy(**wanted(absent_collector), **often)
     for _ in range(20):
         began = time.monotonic()
         await call(toy)

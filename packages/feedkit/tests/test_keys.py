@@ -12,13 +12,32 @@ DISTINCT_IDS = st.lists(IDS, unique=True, max_size=50).map(sorted)
 
 
 def test_each_kind_of_key_has_its_documented_name() -> None:
-    names = [keys.context(7), keys.post(7), keys.user(7), keys.own(7), keys.recents(7), keys.timeline(7)]
-    assert names == ["ctx:v1:7", "post:v1:7", "user:v1:7", "own:v1:7", "recents:v1:7", "tl:v1:7"]
+    kinds = [keys.context, keys.hidden, keys.post, keys.user, keys.own, keys.recents, keys.timeline]
+    names = ["ctx:v1:7", "hidden:v1:7", "post:v1:7", "user:v1:7", "own:v1:7", "recents:v1:7", "tl:v1:7"]
+    assert [kind(7) for kind in kinds] == names
 
 
 @given(DISTINCT_IDS)
 def test_followees_survive_a_context(followees: list[int]) -> None:
     assert keys.decode_context(keys.encode_context(followees)) == tuple(followees)
+
+
+@given(st.sets(IDS, max_size=50), st.sets(IDS, max_size=50), st.booleans(), st.sets(IDS, max_size=10))
+def test_hidden_authors_survive_and_nobody_else_is_hidden(
+    blocked: set[int], muted: set[int], more_block: bool, others: set[int]
+) -> None:
+    decoded = keys.decode_hidden(keys.encode_hidden(keys.HiddenAuthors(blocked, muted, more_block)))
+    assert (list(decoded.blocked), list(decoded.muted)) == (sorted(blocked), sorted(muted))
+    assert (len(decoded.blocked), len(decoded.muted), decoded.more_block) == (len(blocked), len(muted), more_block)
+    for some_id in blocked | muted | others:
+        for neighbour in (some_id - 1, some_id, some_id + 1):
+            assert (neighbour in decoded.blocked) == (neighbour in blocked)
+            assert (neighbour in decoded.muted) == (neighbour in muted)
+    assert "7" not in decoded.blocked
+
+
+def test_that_nobody_is_hidden_takes_five_bytes() -> None:
+    assert len(keys.encode_hidden(keys.HiddenAuthors((), (), more_block=False))) == 5
 
 
 @given(DISTINCT_IDS, IDS | st.just(0))
@@ -79,6 +98,18 @@ def test_an_absent_timeline_is_none_and_one_without_entries_is_not() -> None:
 def test_what_is_no_context_is_undecodable(packed: bytes) -> None:
     with pytest.raises(keys.Undecodable):
         keys.decode_context(packed)
+
+
+ONE_BLOCKED = keys.encode_hidden(keys.HiddenAuthors([7], (), more_block=False))
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [b"", b"\0", bytes(4), bytes(6), ONE_BLOCKED[:5], ONE_BLOCKED[:-1], ONE_BLOCKED + b"\0", b"\0" + b"\xff" * 12],
+)
+def test_what_hides_nobody_and_shows_nobody_is_undecodable(packed: bytes) -> None:
+    with pytest.raises(keys.Undecodable):
+        keys.decode_hidden(packed)
 
 
 @pytest.mark.parametrize("packed", [b"", b"\0", bytes(12)])

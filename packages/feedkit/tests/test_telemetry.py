@@ -1,5 +1,6 @@
 """One request is one trace through every process, and costs nothing where it is not recorded."""
 
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
@@ -7,8 +8,11 @@ import grpc.aio
 import pytest
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feedkit import channel, telemetry
+from feedkit.config import ConfigurationError
 from feedkit.errors import FeedError, Internal, NotFound, Unavailable, user_not_found
-from opentelemetry import trace
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData, Sum
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
@@ -166,7 +170,7 @@ def test_the_standard_settings_decide_what_is_recorded(
 ) -> None:
     exporter = InMemorySpanExporter()
     exporters = {"": None, "none": None, "otlp": lambda: exporter}
-    monkeypatch.setattr(telemetry, "_EXPORTERS", exporters)
+    monkeypatch.setattr(telemetry, "_SPAN_EXPORTERS", exporters)
 
     def install(provider: TracerProvider) -> None:  # the API lets a process set one only
         monkeypatch.setattr(telemetry, "_tracer", provider.get_tracer("feedkit"))
@@ -181,6 +185,88 @@ def test_the_standard_settings_decide_what_is_recorded(
             telemetry.inject(headers)
             assert flags is None or headers["traceparent"].split("-")[1] == TRACE
     assert len(exporter.get_finished_spans()) == recorded
+
+
+@pytest.mark.parametrize(
+    ("settings", "counted"),
+    [
+        ({"OTEL_METRICS_EXPORTER": "otlp"}, 5),
+        ({"OTEL_METRICS_EXPORTER": " OTLP "}, 5),
+        ({"OTEL_METRICS_EXPORTER": "otlp", "OTEL_TRACES_EXPORTER": "otlp"}, 5),
+        ({}, 0),
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, 0),
+        ({"OTEL_METRICS_EXPORTER": "none"}, 0),
+        ({"OTEL_METRICS_EXPORTER": "carrier-pigeon"}, 0),
+        ({"OTEL_METRICS_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"}, 0),
+    ],
+    ids=str,
+)
+def test_the_standard_settings_decide_whether_is_counted(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], counted: int
+) -> None:
+    exporter, threads = KeptMetrics(), threading.active_count()
+    monkeypatch.setattr(telemetry, "_SPAN_EXPORTERS", {"": None, "none": None, "otlp": InMemorySpanExporter})
+    monkeypatch.setattr(telemetry, "_METRIC_EXPORTERS", {"": None, "none": None, "otlp": lambda: exporter})
+
+    def ignore(provider: trace.TracerProvider) -> None:
+        """The API lets a process set one only."""
+
+    def install(provider: MeterProvider) -> None:
+        monkeypatch.setattr(metrics, "get_meter", provider.get_meter)
+
+    monkeypatch.setattr(trace, "set_tracer_provider", ignore)
+    monkeypatch.setattr(metrics, "set_meter_provider", install)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with telemetry.configured("test"):
+        counter = telemetry.counter("feed.test.shown", unit="{post}", description="Posts that were shown.")
+        for _ in range(5):
+            counter.add(1, {"surface": "feed"})
+    assert exporter.points == ({("test", "feed.test.shown", "{post}", "feed"): counted} if counted else {})
+    assert threading.active_count() == threads, "nothing goes on working"
+
+
+class KeptMetrics(MetricExporter):
+    """Keeps the latest value of each counter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.points: dict[tuple[object, ...], object] = {}
+
+    def export(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **options: Any) -> MetricExportResult:
+        """See the SDK."""
+        for resource in metrics_data.resource_metrics:
+            service = resource.resource.attributes["service.name"]
+            for metric in [metric for scope in resource.scope_metrics for metric in scope.metrics]:
+                for point in cast("Sum", metric.data).data_points:
+                    surface = (point.attributes or {})["surface"]
+                    self.points[service, metric.name, metric.unit, surface] = point.value
+        return MetricExportResult.SUCCESS
+
+    def force_flush(self, timeout_millis: float = 10_000) -> bool:
+        """See the SDK."""
+        return True
+
+    def shutdown(self, timeout_millis: float = 30_000, **options: Any) -> None:
+        """See the SDK."""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TIMEOUT": "soon"},
+        {"OTEL_METRICS_EXPORTER": "console", "OTEL_METRIC_EXPORT_INTERVAL": "0"},
+        {"OTEL_METRICS_EXPORTER": "console", "OTEL_METRIC_EXPORT_INTERVAL": "-5"},
+    ],
+    ids=str,
+)
+def test_settings_that_no_exporter_can_use_are_said_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match="OTEL_"), telemetry.configured("test"):
+        pytest.fail("it started")
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------

@@ -35,12 +35,14 @@ class Servicer(hydrate_pb2_grpc.HydrateServiceServicer):
 
     def __init__(self, successor: channel.Channel | None) -> None:
         self._successor = successor
+        self._calls = telemetry.counter("feed.toy.calls", unit="{call}", description="Calls, by viewer.")
 
     async def HydratePosts(
         self, request: hydrate_pb2.HydratePostsRequest, context: object
     ) -> hydrate_pb2.HydratePostsResponse:
         """One hydration for each process on the way, the nearest last."""
         logger.info("called")
+        self._calls.add(1, {"viewer": request.viewer_id})
         if 13 in request.post_ids:
             raise ValueError("thirteen")
         answer = hydrate_pb2.HydratePostsResponse()
