@@ -5,7 +5,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -25,6 +25,10 @@ from .truth import Truth, served
 
 if TYPE_CHECKING:
     from feed.fanout.v1.fanout_pb2_grpc import FanoutServiceAsyncStub
+
+PostEventKind: TypeAlias = "events_pb2.PostEventKind.ValueType"
+GraphEventKind: TypeAlias = "events_pb2.GraphEventKind.ValueType"
+UserEventKind: TypeAlias = "events_pb2.UserEventKind.ValueType"
 
 LENGTH, CHUNK, THRESHOLD = 20, 10, 60
 SESSION_SECONDS = 2
@@ -127,28 +131,70 @@ class World:
         await self.tell_of_post(post_id, author_id)
         return post_id
 
-    async def tell_of_post(self, post_id: int, author_id: int, *, deleted: bool = False) -> None:
-        """The event of a post."""
-        kind = events_pb2.POST_EVENT_KIND_DELETED if deleted else events_pb2.POST_EVENT_KIND_CREATED
+    async def tell_of_post(
+        self, post_id: int, author_id: int, kind: PostEventKind = events_pb2.POST_EVENT_KIND_CREATED
+    ) -> None:
+        """An event of a post."""
         await self.send(
             kafka.POST_EVENTS, author_id, events_pb2.PostEvent(post_id=post_id, author_id=author_id, kind=kind)
         )
 
+    async def delete(self, *post_ids: int) -> None:
+        """Delete posts, with their events."""
+        for post_id in post_ids:
+            author_id = self.truth.posts.pop(post_id)
+            await self.tell_of_post(post_id, author_id, events_pb2.POST_EVENT_KIND_DELETED)
+
+    async def tell_of_edge(self, viewer: int, author: int, kind: GraphEventKind) -> None:
+        """An event between two users."""
+        await self.send(
+            kafka.GRAPH_EVENTS, viewer, events_pb2.GraphEvent(follower_id=viewer, followee_id=author, kind=kind)
+        )
+
+    async def tell_of_account(self, user: int, kind: UserEventKind) -> None:
+        """An event of an account."""
+        await self.send(kafka.GRAPH_EVENTS, user, events_pb2.UserEvent(user_id=user, kind=kind))
+
     async def follow(self, follower: int, followee: int) -> None:
         """A new follow and its event."""
         self.truth.follows[follower].add(followee)
-        kind = events_pb2.GRAPH_EVENT_KIND_FOLLOWED
-        await self.send(
-            kafka.GRAPH_EVENTS, follower, events_pb2.GraphEvent(follower_id=follower, followee_id=followee, kind=kind)
-        )
+        await self.tell_of_edge(follower, followee, events_pb2.GRAPH_EVENT_KIND_FOLLOWED)
 
     async def unfollow(self, follower: int, followee: int) -> None:
         """The end of a follow and its event."""
         self.truth.follows[follower].discard(followee)
-        kind = events_pb2.GRAPH_EVENT_KIND_UNFOLLOWED
-        await self.send(
-            kafka.GRAPH_EVENTS, follower, events_pb2.GraphEvent(follower_id=follower, followee_id=followee, kind=kind)
-        )
+        await self.tell_of_edge(follower, followee, events_pb2.GRAPH_EVENT_KIND_UNFOLLOWED)
+
+    async def mute(self, viewer: int, author: int) -> None:
+        """A new mute and its event."""
+        self.truth.mutes.setdefault(viewer, set()).add(author)
+        await self.tell_of_edge(viewer, author, events_pb2.GRAPH_EVENT_KIND_MUTED)
+
+    async def unmute(self, viewer: int, author: int) -> None:
+        """The end of a mute and its event."""
+        self.truth.mutes[viewer].discard(author)
+        await self.tell_of_edge(viewer, author, events_pb2.GRAPH_EVENT_KIND_UNMUTED)
+
+    async def close(self, user: int) -> None:
+        """Delete an account, with its event."""
+        self.truth.deleted.add(user)
+        await self.tell_of_account(user, events_pb2.USER_EVENT_KIND_DELETED)
+
+    async def cached(self, *names: str) -> None:
+        """Put something into keys of cached values, which an event then has to delete."""
+        await self.store.run(*[("SET", name, keys.value(b"stale")) for name in names])
+
+    async def post_list(self, name: str, *post_ids: int) -> None:
+        """Fill in an author's list of posts, given newest first, which is all that there is."""
+        token = key_scripts.new_token()
+        packed = keys.encode_post_list(post_ids, 0)
+        await self.store.run(key_scripts.take_lease(name, token), key_scripts.fill(name, token, packed, LIFE_MS))
+
+    async def listed(self, name: str) -> tuple[int, ...] | None:
+        """An author's list of posts, newest first; None where there is none."""
+        [raw] = await self.store.run(key_scripts.get(name))
+        packed = keys.payload(raw)
+        return None if packed is None else keys.decode_post_list(packed).post_ids
 
     async def send(self, topic: str, key: int, message: protobuf.Message) -> None:
         """Any record."""

@@ -2,11 +2,12 @@
 
 import asyncio
 
+import grpc
 import pytest
 from feed.events.v1 import events_pb2
-from feedkit import kafka, key_scripts, keys
+from feedkit import kafka, keys
 
-from .conftest import CHUNK, LENGTH, LIFE_MS, THRESHOLD, World, eventually, header
+from .conftest import CHUNK, LENGTH, THRESHOLD, World, eventually, header
 
 pytestmark = pytest.mark.integration
 
@@ -61,11 +62,7 @@ async def test_a_pulled_authors_post_is_added_to_their_recents_and_announced(wor
     followers = world.crowd(THRESHOLD, author)
     await world.open(*followers)
     older = world.write(author)
-    token, recents = key_scripts.new_token(), keys.recents(author)
-    await world.store.run(
-        key_scripts.take_lease(recents, token),
-        key_scripts.fill(recents, token, keys.encode_post_list([older], 0), LIFE_MS),
-    )
+    await world.post_list(keys.recents(author), older)
     announced: list[int] = []
     listening = asyncio.Event()
     async with world.store.subscribed(
@@ -74,10 +71,7 @@ async def test_a_pulled_authors_post_is_added_to_their_recents_and_announced(wor
         await listening.wait()
         post = await world.post(author)
         await world.settle()
-    [raw] = await world.store.run(key_scripts.get(recents))
-    packed = keys.payload(raw)
-    assert packed is not None
-    assert keys.decode_post_list(packed).post_ids == (post, older)
+    assert await world.listed(keys.recents(author)) == (post, older)
     assert announced == [author]
     assert author in world.truth.pulled
     assert await world.shown(followers[0]) == [], "nobody is pushed to"
@@ -98,22 +92,80 @@ async def test_it_is_not_settled_while_a_timeline_may_not_know_of_a_pulled_post(
 
 async def test_caches_are_kept_right_by_the_events_too(world: World) -> None:
     author = world.user()
-    post, deleted = world.write(author), world.write(author)
-    own, token = keys.own(author), key_scripts.new_token()
-    await world.store.run(
-        key_scripts.take_lease(own, token),
-        key_scripts.fill(own, token, keys.encode_post_list([deleted], 0), LIFE_MS),
-        ("SET", keys.post(post), keys.value(b"stale")),
-        ("SET", keys.post(deleted), keys.value(b"stale")),
-    )
+    older, post = world.write(author), world.write(author)
+    own, recents = keys.own(author), keys.recents(author)
+    for name in (own, recents):
+        await world.post_list(name, older)
+    await world.cached(keys.post(post), keys.post(older))
     await world.tell_of_post(post, author)
-    await world.tell_of_post(deleted, author, deleted=True)
+    await world.tell_of_post(older, author, events_pb2.POST_EVENT_KIND_EDITED)
     await world.settle()
-    assert await world.keys([keys.post(post), keys.post(deleted)]) == 0
-    [raw] = await world.store.run(key_scripts.get(own))
-    packed = keys.payload(raw)
-    assert packed is not None
-    assert set(keys.decode_post_list(packed).post_ids) == {post, deleted}, "of deleted posts hydrate tells"
+    assert await world.keys([keys.post(post), keys.post(older)]) == 0
+    assert await world.listed(own) == (post, older)
+    assert await world.listed(recents) == (post, older), "though the author is not pulled: they may be some day"
+
+
+async def test_lists_that_nobody_has_filled_in_are_not_made(world: World) -> None:
+    author = world.user()
+    await world.post(author)
+    await world.settle()
+    assert await world.keys([keys.own(author), keys.recents(author)]) == 0
+
+
+@pytest.mark.parametrize("followers", [2, CHUNK + 1])
+async def test_deleted_posts_are_cleaned_out_of_timelines_and_lists(world: World, followers: int) -> None:
+    author, other = world.user(), world.user()
+    crowd = [world.user(author, other) for _ in range(followers)]
+    await world.open(*crowd)
+    posts = [await world.post(author if number % 2 else other) for number in range(6)]
+    for name in (keys.own(author), keys.recents(author)):
+        await world.post_list(name, *posts[5:0:-2])
+    await world.settle()
+    await world.cached(keys.post(posts[1]), keys.post(posts[3]))
+    await world.delete(posts[1], posts[3])
+    await world.settle()
+    for follower in crowd:
+        assert await world.shown(follower) == [posts[5], posts[4], posts[2], posts[0]]
+    gone = [keys.post(posts[1]), keys.post(posts[3]), keys.own(author), keys.recents(author)]
+    assert await world.keys(gone) == 0
+
+
+async def test_a_pulled_authors_deleted_post_is_cleaned_out_of_the_lists_alone(world: World) -> None:
+    author = world.user()
+    reader = world.user(author)
+    await world.open(reader)
+    before = await world.post(author)
+    await world.settle()
+    world.truth.pulled.add(author)
+    await world.post_list(keys.recents(author), before)
+    await world.delete(before)
+    await world.settle()
+    assert await world.keys([keys.recents(author)]) == 0
+    assert await world.shown(reader) == [before], "which readers ignore, and hydrate would withhold"
+
+
+async def test_a_post_that_is_deleted_before_it_is_delivered_is_never_delivered(world: World) -> None:
+    author = world.user()
+    reader = world.user(author)
+    await world.open(reader)
+    world.truth.failing["ClassifyAuthors"] = grpc.StatusCode.UNAVAILABLE
+    first = await world.post(author)
+    gone, kept = await world.post(author), await world.post(author)
+    await world.delete(gone)
+    world.truth.failing.clear()
+    await world.settle()
+    assert await world.shown(reader) == [kept, first]
+
+
+async def test_what_a_deleted_author_wrote_is_erased_and_not_delivered(world: World) -> None:
+    author = world.user()
+    reader = world.user(author)
+    await world.open(reader)
+    world.truth.deleted.add(author)
+    await world.post(author)
+    await world.settle()
+    assert await world.shown(reader) == []
+    assert author not in world.truth.posts.values()
 
 
 async def test_authors_of_a_batch_are_classified_in_one_call(world: World) -> None:

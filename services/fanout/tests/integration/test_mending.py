@@ -1,11 +1,12 @@
 """Follows, unfollows and wishes make timelines equal to the truth again."""
 
 import pytest
+from feed.events.v1 import events_pb2
 from feed.fanout.v1 import fanout_pb2
 from feedkit import keys
 from feedkit.errors import InvalidArgument
 
-from .conftest import LENGTH, World
+from .conftest import LENGTH, GraphEventKind, World
 
 pytestmark = pytest.mark.integration
 
@@ -39,6 +40,48 @@ async def test_a_changed_follow_forgets_the_context_and_makes_no_timeline(world:
     await world.settle()
     assert await world.keys([keys.context(reader), keys.timeline(reader)]) == 0
     assert world.truth.asked["BatchGetRelationships"] == 0, "nothing was there to be mended"
+
+
+async def test_a_mute_takes_earlier_posts_away_and_its_end_brings_them_back(world: World) -> None:
+    ann, bob = world.user(), world.user()
+    reader = world.user(ann, bob)
+    await world.open(reader)
+    posts = [await world.post(author) for author in (ann, bob, ann)]
+    await world.settle()
+    await world.cached(keys.context(reader), keys.hidden(reader))
+    await world.mute(reader, ann)
+    await world.settle()
+    assert await world.shown(reader) == [posts[1]]
+    assert await world.keys([keys.context(reader), keys.hidden(reader)]) == 0
+    await world.unmute(reader, ann)
+    await world.settle()
+    assert await world.shown(reader) == posts[::-1]
+
+
+async def test_follow_unfollow_and_follow_again_end_as_the_truth_is(world: World) -> None:
+    ann = world.user()
+    readers = [world.user() for _ in range(4)]
+    await world.open(*readers)
+    posts = [await world.post(ann) for _ in range(3)]
+    for turn in range(5):
+        for number, reader in enumerate(readers):
+            await (world.unfollow if (turn + number) % 2 else world.follow)(reader, ann)
+        posts.append(await world.post(ann))
+    await world.settle()
+    assert [await world.shown(reader) for reader in readers] == [posts[::-1], [], posts[::-1], []]
+
+
+@pytest.mark.parametrize("kind", [events_pb2.GRAPH_EVENT_KIND_BLOCKED, events_pb2.GRAPH_EVENT_KIND_UNBLOCKED])
+async def test_a_block_forgets_what_is_known_of_both_and_mends_nothing(world: World, kind: GraphEventKind) -> None:
+    ann = world.user()
+    reader = world.user()
+    await world.open(reader, ann)
+    stale = [key(user) for user in (ann, reader) for key in (keys.context, keys.hidden)]
+    await world.cached(*stale)
+    await world.tell_of_edge(reader, ann, kind)
+    await world.settle()
+    assert await world.keys(stale) == 0
+    assert world.truth.asked["BatchGetRelationships"] == 0
 
 
 async def test_a_rebuild_makes_the_timeline_of_a_viewer_who_had_none(world: World) -> None:

@@ -13,6 +13,8 @@ import grpc
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feed.outbox.v1 import outbox_pb2, outbox_pb2_grpc
 from feed.post.v1 import post_pb2, post_pb2_grpc
+from feedkit.errors import FailedPrecondition
+from feedkit.status import to_status
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 PAGE = 7
@@ -27,6 +29,9 @@ class Truth(
     def __init__(self) -> None:
         self.follows: dict[int, set[int]] = {}
         """Followees by viewer; whoever is a key exists."""
+        self.mutes: dict[int, set[int]] = {}
+        self.deleted: set[int] = set()
+        """The users whose accounts are deleted."""
         self.active: set[int] = set()
         self.posts: dict[int, int] = {}
         """Authors by post."""
@@ -46,10 +51,18 @@ class Truth(
         """Who follows somebody."""
         return [viewer for viewer, followees in sorted(self.follows.items()) if user_id in followees]
 
+    def read(self, viewer_id: int) -> set[int]:
+        """Whom a viewer follows and does not mute."""
+        return self.follows.get(viewer_id, set()) - self.mutes.get(viewer_id, set())
+
     def home(self, viewer_id: int) -> list[int]:
-        """All posts of those whom a viewer follows, newest first."""
-        followees = self.follows.get(viewer_id, set())
-        return sorted((post for post, author in self.posts.items() if author in followees), reverse=True)
+        """All posts of those whom a viewer follows and does not mute, newest first."""
+        authors = self.read(viewer_id)
+        return sorted((post for post, author in self.posts.items() if author in authors), reverse=True)
+
+    def exists(self, user_id: int) -> bool:
+        """Whether there is such a user, whose account is not deleted."""
+        return user_id in self.follows and user_id not in self.deleted
 
     # --- graph --------------------------------------------------------------------------------------------------------
 
@@ -59,7 +72,12 @@ class Truth(
         counts = [len(self.followers(author)) for author in authors]
         self.pulled |= {a for a, count in zip(authors, counts, strict=True) if count >= request.celebrity_threshold}
         pulled = [author in self.pulled for author in authors]
-        return graph_pb2.ClassifyAuthorsResponse(author_ids=authors, pulled=pulled, follower_counts=counts)
+        return graph_pb2.ClassifyAuthorsResponse(
+            author_ids=authors,
+            pulled=pulled,
+            follower_counts=counts,
+            deleted_author_ids=[author for author in authors if author in self.deleted],
+        )
 
     def StreamActiveFollowers(self, request: Any, context: Any) -> Iterator[graph_pb2.StreamActiveFollowersResponse]:
         self.begin("StreamActiveFollowers", context)
@@ -69,25 +87,44 @@ class Truth(
 
     def BatchGetRelationships(self, request: Any, context: Any) -> graph_pb2.BatchGetRelationshipsResponse:
         self.begin("BatchGetRelationships", context)
-        followees = self.follows.get(request.viewer_id)
-        if followees is None:
-            context.abort(grpc.StatusCode.NOT_FOUND, "nobody")
-        assert followees is not None
-        relationships = [graph_pb2.Relationship(user_id=user, following=user in followees) for user in request.user_ids]
+        self._require(request.viewer_id, context)
+        followees, muted = self.follows[request.viewer_id], self.mutes.get(request.viewer_id, set())
+        relationships = [
+            graph_pb2.Relationship(user_id=user, following=user in followees, muting=user in muted)
+            for user in request.user_ids
+        ]
         return graph_pb2.BatchGetRelationshipsResponse(relationships=relationships)
 
     def RecordActivity(self, request: Any, context: Any) -> graph_pb2.RecordActivityResponse:
         self.begin("RecordActivity", context)
-        if request.user_id not in self.follows:
-            context.abort(grpc.StatusCode.NOT_FOUND, "nobody")
+        self._require(request.user_id, context)
         self.active.add(request.user_id)
         return graph_pb2.RecordActivityResponse()
 
     def GetViewerContext(self, request: Any, context: Any) -> graph_pb2.GetViewerContextResponse:
         self.begin("GetViewerContext", context)
-        if request.viewer_id not in self.follows:
+        self._require(request.viewer_id, context)
+        return graph_pb2.GetViewerContextResponse(followee_ids=sorted(self.read(request.viewer_id)))
+
+    def EraseUser(self, request: Any, context: Any) -> graph_pb2.EraseUserResponse:
+        """One edge at a time, and without the events that `graph` has of each."""
+        self.begin("EraseUser", context)
+        self._require_deleted(request.user_id, context)
+        self.pulled.discard(request.user_id)
+        for viewer, followees in self.follows.items():
+            for followee in followees:
+                if request.user_id in {viewer, followee}:
+                    followees.discard(followee)
+                    return graph_pb2.EraseUserResponse(erased_edges=1)
+        return graph_pb2.EraseUserResponse(done=True)
+
+    def _require(self, user_id: int, context: Any) -> None:
+        if not self.exists(user_id):
             context.abort(grpc.StatusCode.NOT_FOUND, "nobody")
-        return graph_pb2.GetViewerContextResponse(followee_ids=sorted(self.follows[request.viewer_id]))
+
+    def _require_deleted(self, user_id: int, context: Any) -> None:
+        if user_id not in self.deleted:
+            context.abort_with_status(to_status(FailedPrecondition("USER_NOT_DELETED", "not deleted")))
 
     # --- post ---------------------------------------------------------------------------------------------------------
 
@@ -101,6 +138,15 @@ class Truth(
             author_ids=[self.posts[post] for post in shown],
             complete_to_post_id=shown[-1] if len(posts) > request.limit else 0,
         )
+
+    def EraseAuthor(self, request: Any, context: Any) -> post_pb2.EraseAuthorResponse:
+        """One post at a time."""
+        self.begin("EraseAuthor", context)
+        self._require_deleted(request.author_id, context)
+        posts = [post for post, author in self.posts.items() if author == request.author_id]
+        for post in posts[:1]:
+            del self.posts[post]
+        return post_pb2.EraseAuthorResponse(erased_posts=len(posts[:1]), done=len(posts) < 2)
 
     # --- both ---------------------------------------------------------------------------------------------------------
 
