@@ -6,20 +6,22 @@ from pathlib import Path
 
 import click
 import grpc
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from feedctl.call import CallError, Reflection
-from feedctl.settled import NotSettled, settled
+from feedctl.command_line import console, pass_targets, settle, targets_of
 from feedctl.status import status as ask_status
 from feedctl.targets import STATE_FILE, Targets, TargetsError
+from feedctl.timeline_commands import timeline
+from feedctl.user_commands import user
 from feedctl.verify import Verdict, verify
 
-console = Console()
 
-
-@click.group()
+@click.group(
+    epilog='Completion in bash, likewise in zsh and fish: eval "$(_FEEDCTL_COMPLETE=bash_source feedctl)"',
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--state",
     type=click.Path(path_type=Path),
@@ -28,17 +30,16 @@ console = Console()
     envvar="FEEDCTL_STATE",
     help="The file with the addresses of the mesh.",
 )
-@click.pass_context
-def main(context: click.Context, state: Path) -> None:
+def main(state: Path) -> None:
     """Look after a home-timeline mesh."""
-    try:
-        context.obj = Targets.read(state)
-    except TargetsError as error:
-        raise click.ClickException(str(error)) from error
+
+
+main.add_command(user)
+main.add_command(timeline)
 
 
 @main.command()
-@click.pass_obj
+@pass_targets
 def status(targets: Targets) -> None:
     """Show whether every part of the mesh answers. Exits with 1 where one does not."""
     parts = asyncio.run(ask_status(targets))
@@ -63,24 +64,22 @@ def status(targets: Targets) -> None:
 @click.option("--seed", type=int, default=1, show_default=True, help="Which viewers are picked.")
 @click.option(
     "--settle",
+    "seconds",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
     default=60,
     show_default=True,
     help="How long to wait first until everything written has reached the timelines.",
 )
-@click.pass_obj
-def verify_command(targets: Targets, sample: int, limits: tuple[int, ...], seed: int, settle: float) -> None:
+@pass_targets
+def verify_command(targets: Targets, sample: int, limits: tuple[int, ...], seed: int, seconds: float) -> None:
     """Walk sampled home timelines to their ends and compare them with the truth in PostgreSQL.
 
     Exits with 1 where a walk differs. Meant for a mesh on which nobody writes just then; what is written between a walk
     and the look at the truth shows as a difference, and so may what has not reached the timelines.
     """
-    _settle(targets, settle)
-    try:
-        verdicts = asyncio.run(_verify(targets, sample, limits, seed))
-    except TargetsError as error:
-        raise click.ClickException(str(error)) from error
+    settle(targets, seconds)
+    verdicts = asyncio.run(_verify(targets, sample, limits, seed))
     wrong = [verdict for verdict in verdicts if verdict.faults]
     for verdict in wrong:
         console.print(f"[red]viewer {verdict.viewer_id}, {verdict.limit} a page: {'; '.join(verdict.faults)}")
@@ -89,11 +88,29 @@ def verify_command(targets: Targets, sample: int, limits: tuple[int, ...], seed:
     sys.exit(bool(wrong))
 
 
+def _services(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
+    """The services that there are, for completion in a shell."""
+    try:
+        return [name for name in targets_of(context).grpc if name.startswith(typed)]
+    except TargetsError:
+        return []  # nothing can be shown in the middle of a line
+
+
+def _methods(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
+    """The methods of the service that stands on the line already."""
+    try:
+        with grpc.insecure_channel(targets_of(context).grpc[context.params["service"]]) as channel:
+            known = Reflection(channel, context.params["service"]).methods()
+    except (TargetsError, CallError, KeyError):
+        return []
+    return [method.name for method in known if method.name.startswith(typed)]
+
+
 @main.command()
-@click.argument("service")
-@click.argument("method", required=False)
+@click.argument("service", shell_complete=_services)
+@click.argument("method", required=False, shell_complete=_methods)
 @click.argument("request", default="{}")
-@click.pass_obj
+@pass_targets
 def call(targets: Targets, service: str, method: str | None, request: str) -> None:
     """Call METHOD of SERVICE with a JSON REQUEST, by reflection; without METHOD, list what there is.
 
@@ -112,19 +129,6 @@ def call(targets: Targets, service: str, method: str | None, request: str) -> No
                     click.echo(answer)
     except CallError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _settle(targets: Targets, seconds: float) -> None:
-    """Wait until the mesh has settled, and say so where it has not. Without `fanout` there is nothing to wait for."""
-    if "fanout" not in targets.grpc:
-        return
-    try:
-        with console.status("waiting for everything written to reach the timelines"):
-            asyncio.run(settled(targets.grpc["fanout"], seconds))
-    except NotSettled as error:
-        console.print(f"[yellow]not settled after {seconds:g} s: {error}")
-    except grpc.aio.AioRpcError as error:
-        console.print(f"[yellow]fanout does not say whether the mesh has settled: {error.code().name}")
 
 
 async def _verify(targets: Targets, sample: int, limits: tuple[int, ...], seed: int) -> list[Verdict]:

@@ -39,37 +39,38 @@ class Method(NamedTuple):
 
 
 class Reflection:
-    """A service that is called by what it says of itself."""
+    """The services of one process, which are called by what it says of itself."""
 
     def __init__(self, channel: grpc.Channel, name: str) -> None:
-        """`name` is the service's short name, such as `post`."""
+        """`name` is the process's short name, such as `post`."""
         self._channel = channel
+        self._name = name
         database = ReflectionDatabase(channel)
         try:
-            services: list[str] = [
+            names: list[str] = sorted(
                 service for service in database.get_services() if service.startswith(f"feed.{name}.")
-            ]
+            )
         except grpc.RpcError as error:
             raise CallError(_refusal(error)) from error
-        if not services:
+        if not names:
             raise CallError(f"no service of feed.{name} is served there")
         pool = DescriptorPool(database)
-        self._service: ServiceDescriptor = pool.FindServiceByName(services[0])
+        services: list[ServiceDescriptor] = [pool.FindServiceByName(service) for service in names]
+        self._methods = {
+            method.name: method for service in services for method in cast("list[MethodDescriptor]", service.methods)
+        }
 
     def methods(self) -> list[Method]:
         """All methods, in the order of the contract."""
         return [
-            Method(method.name, method.input_type.name, method.output_type.name)
-            for method in cast("list[MethodDescriptor]", self._service.methods)
+            Method(method.name, method.input_type.name, method.output_type.name) for method in self._methods.values()
         ]
 
     def call(self, name: str, body: str) -> Iterator[str]:
         """Call a method with a JSON request; each answer as JSON. Raises CallError."""
-        method = self._service.methods_by_name.get(name)
+        method = self._methods.get(name)
         if method is None:
-            raise CallError(
-                f"{self._service.full_name} has no method {name}; it has {', '.join(m.name for m in self.methods())}"
-            )
+            raise CallError(f"{self._name} has no method {name}; it has {', '.join(self._methods)}")
         try:
             request = json_format.Parse(body, GetMessageClass(method.input_type)())
         except json_format.ParseError as error:
@@ -81,7 +82,7 @@ class Reflection:
             raise CallError(_refusal(error)) from error
 
     def _answers(self, method: MethodDescriptor, request: Message) -> Iterator[Any]:
-        path = f"/{self._service.full_name}/{method.name}"
+        path = f"/{method.containing_service.full_name}/{method.name}"
         serialise: Any = type(request).SerializeToString
         parse = GetMessageClass(method.output_type).FromString
         channel = cast("Any", self._channel)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import grpc
@@ -27,11 +28,16 @@ class NotSettled(Exception):
     """The mesh has not settled in time; the message says what there is still to do."""
 
 
-async def settled(target: str, seconds: float = 60.0) -> None:
+def _tell_nobody(_left: str) -> None:
+    return None
+
+
+async def settled(target: str, seconds: float = 60.0, tell: Callable[[str], None] = _tell_nobody) -> None:
     """Return when the mesh has settled, whose `fanout` is at the gRPC name `target`.
 
-    Raises NotSettled when it has not after `seconds`; what is away is waited for as long. Any other refusal of `fanout`
-    is raised as it is, grpc.aio.AioRpcError.
+    `tell` is told what there is still to do, as often as it is looked. Raises NotSettled when the mesh has not settled
+    after `seconds`; what is away is waited for as long. Any other refusal of `fanout` is raised as it is,
+    grpc.aio.AioRpcError.
     """
     deadline = time.monotonic() + seconds
     async with grpc.aio.insecure_channel(target, options=_OPTIONS) as channel:
@@ -49,6 +55,7 @@ async def settled(target: str, seconds: float = 60.0) -> None:
                 missing = to_do(answer)
             if time.monotonic() >= deadline:
                 raise NotSettled(missing)
+            tell(missing)
             await asyncio.sleep(PAUSE_SECONDS)
 
 

@@ -125,15 +125,24 @@ def waiting(events: int, oldest_ms: int) -> str:
     return f"{events} events, the oldest for {oldest_ms / 1000:.1f} s"
 
 
+_CAUSES = {
+    fanout_pb2.THRESHOLD_CAUSE_CONFIGURED: "as configured",
+    fanout_pb2.THRESHOLD_CAUSE_LAG: "because lag has passed its limit",
+    fanout_pb2.THRESHOLD_CAUSE_RECOVERING: "on its way back because lag is gone",
+}
+
+
 def doing(status: fanout_pb2.GetStatusResponse) -> str:
-    """How fan-out is doing: its lag, and the threshold with the reason for it, if that is not just the setting."""
+    """How fan-out is doing: its lag, and the threshold with its reason, since when it holds, and who moves it."""
     now, configured = status.celebrity_threshold, status.configured_celebrity_threshold
-    told = f"lag: {waiting(status.lag_events, status.lag_ms)}\nauthors are pulled from {now} followers"
-    if now == configured:
-        return told
-    cause = fanout_pb2.ThresholdCause.Name(status.threshold_cause).removeprefix("THRESHOLD_CAUSE_").lower()
-    since = status.threshold_since.ToDatetime(UTC).isoformat(" ", "seconds")
-    return f"{told} instead of {configured}, because of {cause}, since {since}"
+    why = _CAUSES.get(status.threshold_cause, "for a reason that is not told")
+    instead = f" instead of {configured}" if now != configured else ""
+    return (
+        f"lag: {waiting(status.lag_events, status.lag_ms)}\n"
+        f"authors are pulled from {now} followers{instead}, {why}\n"
+        f"since {status.threshold_since.ToDatetime(UTC).isoformat(' ', 'seconds')}\n"
+        f"led by {status.threshold_leader or 'nobody'}"
+    )
 
 
 _SERVICES = {"post": _writer, "graph": _writer, "fanout": _fanout}

@@ -12,24 +12,46 @@ def test_what_waits_is_told_with_its_age() -> None:
     assert waiting(3, 1520) == "3 events, the oldest for 1.5 s"
 
 
-def test_a_threshold_that_is_the_setting_is_told_alone() -> None:
-    status = fanout_pb2.GetStatusResponse(celebrity_threshold=30, configured_celebrity_threshold=30)
-    assert doing(status) == "lag: none\nauthors are pulled from 30 followers"
+def test_a_threshold_that_is_the_setting_is_told_with_its_age_and_its_leader() -> None:
+    status = fanout_pb2.GetStatusResponse(
+        celebrity_threshold=30,
+        configured_celebrity_threshold=30,
+        threshold_since=Timestamp(seconds=1_800_000_000),
+        threshold_cause=fanout_pb2.THRESHOLD_CAUSE_CONFIGURED,
+        threshold_leader="fanout-1",
+    )
+    assert doing(status).splitlines() == [
+        "lag: none",
+        "authors are pulled from 30 followers, as configured",
+        "since 2027-01-15 08:00:00+00:00",
+        "led by fanout-1",
+    ]
 
 
-def test_another_threshold_is_told_with_its_cause() -> None:
+@pytest.mark.parametrize(
+    ("cause", "why"),
+    [
+        (fanout_pb2.THRESHOLD_CAUSE_LAG, "because lag has passed its limit"),
+        (fanout_pb2.THRESHOLD_CAUSE_RECOVERING, "on its way back because lag is gone"),
+    ],
+)
+def test_another_threshold_is_told_with_the_setting_and_its_cause(
+    cause: fanout_pb2.ThresholdCause.ValueType, why: str
+) -> None:
     status = fanout_pb2.GetStatusResponse(
         lag_ms=12_000,
         lag_events=900,
         celebrity_threshold=1000,
         configured_celebrity_threshold=10_000,
         threshold_since=Timestamp(seconds=1_800_000_000),
-        threshold_cause=fanout_pb2.THRESHOLD_CAUSE_LAG,
+        threshold_cause=cause,
     )
-    assert doing(status) == (
-        "lag: 900 events, the oldest for 12.0 s\nauthors are pulled from 1000 followers instead of 10000, because of lag, "
-        "since 2027-01-15 08:00:00+00:00"
-    )
+    assert doing(status).splitlines() == [
+        "lag: 900 events, the oldest for 12.0 s",
+        f"authors are pulled from 1000 followers instead of 10000, {why}",
+        "since 2027-01-15 08:00:00+00:00",
+        "led by nobody",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,268 @@
+"""What is left of a deleted user, looked for past every service: in both databases and in Redis.
+
+Some of it can only be found by what is forgotten while it is erased: which posts there were, and who was tied to the user.
+Whoever deletes an account remembers that first (`Stores.ties`). Without it, posts are looked for by going through the keys
+in Redis, and counts are compared of those who are named.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+import asyncpg
+from feed.post.v1 import post_pb2
+from feedkit import keys
+from google.protobuf.message import DecodeError
+from redis import asyncio as redis
+
+from feedctl.targets import Targets, TargetsError
+
+DELETED = 2
+"""The standing of deleted accounts, whose rows stay as tombstones."""
+MOST_TIES = 10_000
+"""Of how many people who were tied to a user it is looked at what they have left of the user."""
+MOST_POSTS = 100_000
+_KEYS_AT_ONCE = 500
+_TIMELINES_AT_ONCE = 100
+
+# The row of a deleted user stays, so that its id is known to be gone; nothing personal may be in it.
+_GRAPH = {
+    "users (but a tombstone)": """
+        SELECT count(*) FROM users WHERE id = $1 AND NOT (standing = 2 AND name = '' AND following_count = 0)
+    """,
+    "follows": "SELECT count(*) FROM follows WHERE follower_id = $1 OR followee_id = $1",
+    "blocks": "SELECT count(*) FROM blocks WHERE blocker_id = $1 OR blocked_id = $1",
+    "mutes": "SELECT count(*) FROM mutes WHERE muter_id = $1 OR muted_id = $1",
+    "activity": "SELECT count(*) FROM activity WHERE user_id = $1",
+    "follower_counts": "SELECT count(*) FROM follower_counts WHERE user_id = $1",
+    "pulled_authors": "SELECT count(*) FROM pulled_authors WHERE author_id = $1",
+    "outbox": "SELECT count(*) FROM outbox WHERE key = $1::bigint::text",
+}
+_POST = {
+    "posts": "SELECT count(*) FROM posts WHERE author_id = $1",
+    "idempotency_keys": "SELECT count(*) FROM idempotency_keys WHERE author_id = $1",
+    "outbox": "SELECT count(*) FROM outbox WHERE key = $1::bigint::text",
+}
+_ACCOUNT = "SELECT id, name, standing FROM users WHERE id = $1"
+_POST_IDS = "SELECT id FROM posts WHERE author_id = $1 ORDER BY id DESC LIMIT $2"
+_TIED = """
+SELECT follower_id FROM follows WHERE followee_id = $1 UNION SELECT followee_id FROM follows WHERE follower_id = $1
+UNION SELECT blocker_id FROM blocks WHERE blocked_id = $1 UNION SELECT blocked_id FROM blocks WHERE blocker_id = $1
+UNION SELECT muter_id FROM mutes WHERE muted_id = $1 UNION SELECT muted_id FROM mutes WHERE muter_id = $1
+LIMIT $2
+"""
+_MISCOUNTED = """
+SELECT count(*) FROM users AS u WHERE id = ANY($1::bigint[]) AND (
+    following_count <> (SELECT count(*) FROM follows WHERE follower_id = u.id)
+    OR (SELECT coalesce(sum(count), 0) FROM follower_counts WHERE user_id = u.id)
+        <> (SELECT count(*) FROM follows WHERE followee_id = u.id))
+"""
+
+
+class Account(NamedTuple):
+    """A user as the database has them."""
+
+    user_id: int
+    name: str
+    standing: int
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether only a tombstone is there."""
+        return self.standing == DELETED
+
+
+@dataclass(frozen=True)
+class Ties:
+    """What leads to a user, as far as it is remembered."""
+
+    post_ids: Sequence[int] = ()
+    """The user's posts, the newest first, MOST_POSTS at most."""
+    user_ids: Sequence[int] = ()
+    """Who followed, blocked or muted the user, or the other way round: MOST_TIES at most."""
+
+    def joined(self, other: "Ties") -> "Ties":
+        """Both."""
+        return Ties(sorted({*self.post_ids, *other.post_ids}, reverse=True), sorted({*self.user_ids, *other.user_ids}))
+
+
+class Trace(NamedTuple):
+    """One place that was looked at."""
+
+    place: str
+    looked_at: str
+    """How much was looked at there."""
+    left: int
+    """How much of the user was found."""
+
+
+class Stores:
+    """The databases and the Redis of a mesh."""
+
+    def __init__(self, graph: "asyncpg.Connection[Any]", post: "asyncpg.Connection[Any]", redis_client: Any) -> None:
+        self._graph = graph
+        self._post = post
+        self._redis = redis_client
+
+    async def account(self, user_id: int) -> Account | None:
+        """How an account stands; None where there never was one."""
+        row = await self._graph.fetchrow(_ACCOUNT, user_id)
+        return None if row is None else Account(*row)
+
+    async def ties(self, user_id: int) -> Ties:
+        """What leads to a user now."""
+        post_ids = [row[0] for row in await self._post.fetch(_POST_IDS, user_id, MOST_POSTS)]
+        return Ties(post_ids, [row[0] for row in await self._graph.fetch(_TIED, user_id, MOST_TIES)])
+
+    async def left(self, user_id: int, ties: Ties) -> list[Trace]:
+        """All that is left of a user, but for what only `scan` finds."""
+        return [*await self.rows(user_id), *await self.keys(user_id), *await self.copies(user_id, ties)]
+
+    async def rows(self, user_id: int) -> list[Trace]:
+        """What is left in the databases."""
+        return [
+            Trace(f"{database}: {table}", "table", await connection.fetchval(query, user_id))
+            for database, connection, queries in (("graph", self._graph, _GRAPH), ("post", self._post, _POST))
+            for table, query in queries.items()
+        ]
+
+    async def keys(self, user_id: int) -> list[Trace]:
+        """What is left in the keys of the user's own."""
+        cached = [key(user_id) for key in (keys.context, keys.hidden, keys.own, keys.recents, keys.user)]
+        async with self._pipeline() as pipeline:
+            pipeline.exists(keys.timeline(user_id))
+            for key in cached:
+                pipeline.get(key)
+            timeline, *values = await pipeline.execute()
+        left = {keys.timeline(user_id): timeline} | {
+            key: int(holds_something(value)) for key, value in zip(cached, values, strict=True)
+        }
+        return [Trace(f"redis: {key}", "key", found) for key, found in left.items()]
+
+    async def copies(self, user_id: int, ties: Ties) -> list[Trace]:
+        """What is left of what the user wrote, and among those who were tied to them."""
+        posts = sum([await self._held(ids) for ids in _batches(ties.post_ids, _KEYS_AT_ONCE)])
+        found = {keys.timeline: 0, keys.context: 0, keys.hidden: 0}
+        for ids in _batches(ties.user_ids, _TIMELINES_AT_ONCE):
+            async with self._pipeline() as pipeline:
+                for key in found:
+                    for tied in ids:
+                        pipeline.get(key(tied))
+                values = iter(await pipeline.execute())
+            for key, names in ((keys.timeline, in_timeline), (keys.context, in_context), (keys.hidden, in_hidden)):
+                found[key] += sum(names(value, user_id) for value in islice(values, len(ids)))
+        miscounted = await self._graph.fetchval(_MISCOUNTED, ties.user_ids)
+        tied = f"of {len(ties.user_ids)} who were tied"
+        return [
+            Trace("redis: post:v1:*", f"{len(ties.post_ids)} known posts", posts),
+            Trace("redis: tl:v1:*", tied, found[keys.timeline]),
+            Trace("redis: ctx:v1:*", tied, found[keys.context]),
+            Trace("redis: hidden:v1:*", tied, found[keys.hidden]),
+            Trace("graph: counts that do not equal their rows", tied, miscounted),
+        ]
+
+    async def scan(self, user_id: int, most: int) -> Trace:
+        """Posts of the user among the keys in Redis, of which at most about so many are gone through."""
+        looked, found, cursor = 0, 0, 0
+        while looked < most:
+            cursor, names = await self._redis.scan(cursor, match="post:v1:*", count=_KEYS_AT_ONCE)
+            found += await self._written_by(user_id, names)
+            looked += _KEYS_AT_ONCE
+            if not cursor:
+                break
+        size = await self._redis.dbsize()
+        return Trace(
+            "redis: post:v1:* by author", f"{'the first ' * bool(cursor)}{min(looked, size)} of {size} keys", found
+        )
+
+    async def _held(self, post_ids: Sequence[int]) -> int:
+        """How many of these posts are there in Redis: that there is none is no post."""
+        values = await self._redis.mget([keys.post(post_id) for post_id in post_ids])
+        return sum(bool(keys.payload(value)) for value in values)
+
+    async def _written_by(self, user_id: int, names: Sequence[bytes]) -> int:
+        values: list[bytes | None] = await self._redis.mget(names) if names else []
+        return sum(is_post_of(value, user_id) for value in values)
+
+    def _pipeline(self) -> Any:
+        return self._redis.pipeline(transaction=False)
+
+
+@asynccontextmanager
+async def stores(targets: Targets) -> AsyncGenerator[Stores]:
+    """Open the stores of a mesh. Raises TargetsError where one of them has no address, or does not let us in."""
+    if not {"graph", "post"} <= targets.postgres.keys() or targets.redis is None:
+        raise TargetsError("erasure is seen in the stores: it needs the addresses of both databases and of Redis")
+    graph = await _reached("graph's database", asyncpg.connect(targets.postgres["graph"]))
+    try:
+        post = await _reached("post's database", asyncpg.connect(targets.postgres["post"]))
+        try:
+            async with cast("Any", redis.Redis).from_url(targets.redis) as client:
+                await _reached("Redis", client.ping())
+                yield Stores(graph, post, client)
+        finally:
+            await post.close()
+    finally:
+        await graph.close()
+
+
+async def _reached(store: str, connecting: Awaitable[Any]) -> Any:
+    try:
+        return await connecting
+    except (OSError, asyncpg.PostgresError, redis.RedisError) as error:
+        raise TargetsError(f"{store} cannot be reached: {error}".splitlines()[0]) from error
+
+
+def total(traces: Iterable[Trace]) -> int:
+    """How much is left in all."""
+    return sum(trace.left for trace in traces)
+
+
+# --- what a key holds of a user ----------------------------------------------------------------------------------------
+
+
+def holds_something(value: bytes | None) -> bool:
+    """Whether a cached value is there; a lease is none."""
+    return value is not None and keys.payload(value) != b"" and not is_lease(value)
+
+
+def is_lease(value: bytes) -> bool:
+    """Whether somebody is just about to fill a key, in which there is nothing yet."""
+    return len(value) == 1 + keys.TOKEN_BYTES and keys.payload(value) is None
+
+
+def is_post_of(value: bytes | None, author_id: int) -> bool:
+    """Whether a value of `post` is one that a user wrote."""
+    if not (payload := keys.payload(value)):
+        return False
+    try:
+        return post_pb2.Post.FromString(payload).author_id == author_id
+    except DecodeError:
+        return False
+
+
+def in_timeline(value: bytes | None, author_id: int) -> bool:
+    """Whether a home timeline has posts of a user."""
+    tail = None if value is None else keys.decode_timeline(value)
+    return tail is not None and author_id in tail.columns(0, tail.length)[1]
+
+
+def in_context(value: bytes | None, user_id: int) -> bool:
+    """Whether a viewer's context says that a user is followed."""
+    payload = keys.payload(value)
+    return payload is not None and user_id in keys.decode_context(payload)
+
+
+def in_hidden(value: bytes | None, user_id: int) -> bool:
+    """Whether what is hidden from a viewer names a user."""
+    payload = keys.payload(value)
+    if payload is None:
+        return False
+    hidden = keys.decode_hidden(payload)
+    return user_id in hidden.blocked or user_id in hidden.muted
+
+
+def _batches(ids: Sequence[int], size: int) -> list[Sequence[int]]:
+    return [ids[start : start + size] for start in range(0, len(ids), size)]
