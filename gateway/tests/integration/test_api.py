@@ -2,15 +2,15 @@
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
 
-from conftest import NewUser
-
 pytestmark = pytest.mark.integration
 
+NewUser = Callable[[str], Awaitable[str]]
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 NOBODY = str(2**63 - 1)
 

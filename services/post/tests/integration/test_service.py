@@ -12,6 +12,7 @@ import pytest
 from devmesh.mesh import Mesh
 from feed.post.v1 import post_pb2, post_pb2_grpc
 from feedkit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from google.protobuf.field_mask_pb2 import FieldMask
 
 pytestmark = pytest.mark.integration
 
@@ -76,6 +77,57 @@ async def test_a_key_that_was_used_for_another_post_is_refused(
     with pytest.raises(FailedPrecondition) as refusal:
         await post.CreatePost(draft(author_id, "other text", key="k"))
     assert refusal.value.reason == "IDEMPOTENCY_KEY_REUSED"
+
+
+def edit(actor_id: int, post_id: int, *paths: str, content: str = "other") -> post_pb2.EditPostRequest:
+    mask = FieldMask(paths=paths)
+    return post_pb2.EditPostRequest(actor_id=actor_id, post_id=post_id, update_mask=mask, content=content)
+
+
+async def test_an_edit_changes_what_its_mask_names_and_nothing_else(
+    post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
+) -> None:
+    media = [post_pb2.MediaReference(url="https://media.example/1", type="image", width=1, height=2, alt_text="a")]
+    request = post_pb2.CreatePostRequest(author_id=author_id, content="text", media=media)
+    created = (await post.CreatePost(request)).post
+    edited = (await post.EditPost(edit(author_id, created.id, "content"))).post
+    assert (edited.content, list(edited.media), edited.created_at_ms) == ("other", media, created.created_at_ms)
+    assert edited.edited_at_ms >= edited.created_at_ms
+    without = (await post.EditPost(edit(author_id, created.id, "media", "media", content="ignored"))).post
+    assert (without.content, list(without.media)) == ("other", [])
+    assert (await post.GetPost(post_pb2.GetPostRequest(post_id=created.id))).post == without
+
+
+@pytest.mark.parametrize("paths", [[], [""], ["*"], ["content", "author_id"], ["media.url"], ["CONTENT"]])
+async def test_a_mask_that_names_anything_else_or_nothing_is_refused(
+    post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int, paths: list[str]
+) -> None:
+    created = (await post.CreatePost(draft(author_id))).post
+    with pytest.raises(InvalidArgument) as refusal:
+        await post.EditPost(edit(author_id, created.id, *paths))
+    assert [violation.field for violation in refusal.value.violations] == ["update_mask"]
+    assert (await post.GetPost(post_pb2.GetPostRequest(post_id=created.id))).post == created
+
+
+async def test_an_unknown_actor_cannot_edit(post: "post_pb2_grpc.PostServiceAsyncStub") -> None:
+    with pytest.raises(NotFound) as refusal:
+        await post.EditPost(edit(NOBODY, 5, "content"))
+    assert (refusal.value.reason, refusal.value.metadata["field"]) == ("USER_NOT_FOUND", "actor_id")
+
+
+async def test_nothing_is_erased_of_somebody_who_is_there(
+    post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
+) -> None:
+    created = (await post.CreatePost(draft(author_id))).post
+    with pytest.raises(FailedPrecondition) as refusal:
+        await post.EraseAuthor(post_pb2.EraseAuthorRequest(author_id=author_id))
+    assert refusal.value.reason == "USER_NOT_DELETED"
+    assert (await post.GetPost(post_pb2.GetPostRequest(post_id=created.id))).post == created
+
+
+async def test_of_nobody_nothing_is_left(post: "post_pb2_grpc.PostServiceAsyncStub") -> None:
+    erased = await post.EraseAuthor(post_pb2.EraseAuthorRequest(author_id=NOBODY))
+    assert (erased.erased_posts, erased.done) == (0, True)
 
 
 async def test_lists_end_where_a_deleted_post_would_be(
