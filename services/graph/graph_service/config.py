@@ -3,7 +3,7 @@
 from feedkit.postgres import PostgresSettings
 from feedkit.redis import RedisSettings
 from feedkit.server import GrpcServerSettings
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 
 class GraphSettings(GrpcServerSettings, PostgresSettings, RedisSettings):
@@ -15,4 +15,28 @@ class GraphSettings(GrpcServerSettings, PostgresSettings, RedisSettings):
         # The contracts of the pull query and of the viewer's context hold no more.
         le=5000,
         description="How many users one user may follow. Follows that stand already stay when it is lowered.",
+    )
+    blocking_limit: int = Field(
+        default=5000,
+        gt=0,
+        # The list of those whose posts are withheld has room for all whom its viewer blocks.
+        le=5000,
+        description="How many users one user may block. Blocks that stand already stay when it is lowered.",
+    )
+    muting_limit: int = Field(
+        default=5000,
+        gt=0,
+        le=5000,
+        description="How many users one user may mute. Mutes that stand already stay when it is lowered.",
+    )
+    operator_token: SecretStr | None = Field(
+        default=None,
+        description="What an operator's calls carry as `authorization: Bearer <token>`. Without one nobody is an operator.",
+    )
+    graph_stream_page: int = Field(
+        default=10_000,
+        ge=1,
+        # The contracts' pages hold no more.
+        le=10_000,
+        description="How many ids a page of a stream holds.",
     )

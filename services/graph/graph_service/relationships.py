@@ -14,17 +14,26 @@ class Relationship(NamedTuple):
     """Whether the viewer follows the user."""
     followed_by: bool
     """Whether the user follows the viewer."""
+    muting: bool = False
+    """Whether the viewer mutes the user."""
+    blocking: bool = False
+    """Whether the viewer blocks the user."""
+    blocked_by: bool = False
+    """Whether the user blocks the viewer."""
 
 
 class Ties(NamedTuple):
-    """Those of some users whom a viewer follows, and those who follow the viewer."""
+    """Those of some users whom a viewer follows, who follow the viewer, and so on."""
 
     followees: Set[int]
     followers: Set[int]
+    muted: Set[int]
+    blocked: Set[int]
+    blockers: Set[int]
 
 
 class RelationshipStore(Protocol):
-    """Where follows are looked up."""
+    """Where ties are looked up. Deleted users do not exist here."""
 
     async def ties(self, viewer_id: int, user_ids: Sequence[int]) -> Ties | None:
         """The ties between a viewer and the users; None for an unknown viewer."""
@@ -43,4 +52,4 @@ class Relationships:
         ties = await self._store.ties(viewer_id, asked)
         if ties is None:
             raise user_not_found(viewer_id, "viewer_id")
-        return [Relationship(user_id, user_id in ties.followees, user_id in ties.followers) for user_id in asked]
+        return [Relationship(user_id, *(user_id in kind for kind in ties)) for user_id in asked]

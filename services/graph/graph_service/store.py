@@ -1,35 +1,60 @@
-"""The tables of `graph` in PostgreSQL, except for the changes of follows, which are in `follow_store`."""
+"""The reads of `graph` in PostgreSQL, users and activity; the changes of everything else are in stores of their own.
 
-from collections.abc import Mapping, Sequence
+A deleted user, whose `standing` is 2, does not exist here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from feedkit.postgres import Database
 
-from graph_service.follow_lists import ActiveIds, Ids, Listed, Side
+from graph_service.activity import ActiveUsers
+from graph_service.hidden_authors import Hiding
 from graph_service.relationships import Ties
-from graph_service.users import User
+from graph_service.user_lists import ActiveIds, Ids, Listed, Side
+from graph_service.users import Standing, User
 
 _CREATE_USER = "INSERT INTO users (name) VALUES ($1) RETURNING id"
 
 _USER = """
-u.id, u.name, (SELECT coalesce(sum(count), 0)::bigint FROM follower_counts WHERE user_id = u.id), u.following_count
+u.id, u.name, (SELECT coalesce(sum(count), 0)::bigint FROM follower_counts WHERE user_id = u.id), u.following_count,
+u.standing
 """
 
-_USERS = f"SELECT {_USER} FROM users u WHERE u.id = ANY ($1::bigint[])"  # noqa: S608 (our own text)
+_USERS = f"SELECT {_USER} FROM users u WHERE u.id = ANY ($1::bigint[]) AND u.standing <> 2"  # noqa: S608 (our own text)
 
-_USER_NAMES = "SELECT id, name FROM users WHERE id = ANY ($1::bigint[])"
+_BASIC_USERS = "SELECT id, name, 0, 0, standing FROM users WHERE id = ANY ($1::bigint[]) AND standing <> 2"
 
-_USER_EXISTS = "SELECT EXISTS (SELECT FROM users WHERE id = $1)"
+_USER_EXISTS = "SELECT EXISTS (SELECT FROM users WHERE id = $1 AND standing <> 2)"
+
+# The walk along the index goes on until the page is full: of whoever is met, one row is looked up, whatever a plan might
+# rather do to many. Followers are counted for the page alone.
+_LIST = f"""
+SELECT page.seq, {_USER}
+FROM (
+    SELECT edge.seq, found.*
+    FROM {{edges}} AS edge
+    CROSS JOIN LATERAL (
+        SELECT id, name, following_count, standing FROM users WHERE id = edge.{{listed}} AND standing <> 2 LIMIT 1
+    ) AS found
+    WHERE edge.{{of}} = (SELECT id FROM users WHERE id = $1 AND standing <> 2) AND edge.seq < $2
+    ORDER BY edge.seq DESC
+    LIMIT $3
+) AS page
+CROSS JOIN LATERAL (SELECT page.id, page.name, page.following_count, page.standing) AS u
+ORDER BY page.seq DESC
+"""  # noqa: S608
+_LISTS: Mapping[Side, str] = {
+    Side.FOLLOWERS: _LIST.format(edges="follows", of="followee_id", listed="follower_id"),
+    Side.FOLLOWEES: _LIST.format(edges="follows", of="follower_id", listed="followee_id"),
+    Side.BLOCKED: _LIST.format(edges="blocks", of="blocker_id", listed="blocked_id"),
+    Side.MUTED: _LIST.format(edges="mutes", of="muter_id", listed="muted_id"),
+}
 
 _PAGE = "SELECT seq, {listed} AS user_id FROM follows WHERE {of} = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3"
 _PAGES: Mapping[Side, str] = {
     Side.FOLLOWERS: _PAGE.format(of="followee_id", listed="follower_id"),
     Side.FOLLOWEES: _PAGE.format(of="follower_id", listed="followee_id"),
-}
-
-# The page is cut out of the index before users are joined to it and their followers counted.
-_LISTS: Mapping[Side, str] = {
-    side: f"SELECT seq, {_USER} FROM ({page}) AS page JOIN users u ON u.id = page.user_id ORDER BY seq DESC"  # noqa: S608
-    for side, page in _PAGES.items()
 }
 
 # One array instead of rows: a third of the CPU here.
@@ -53,44 +78,88 @@ SELECT
 FROM page
 """  # noqa: S608
 
-# Followers are probed one by one: where a plan went through all followers instead, the viewer might be a celebrity.
-_TIES = """
+# As many users in a row as a page holds are looked at, whether they are active or not.
+_ACTIVE_USERS = """
+WITH page AS MATERIALIZED (
+    SELECT user_id, seen_on FROM activity WHERE user_id > $2 ORDER BY user_id LIMIT $3
+)
 SELECT
-    ARRAY(SELECT followee_id FROM follows WHERE follower_id = viewer.id AND followee_id = ANY ($2::bigint[])),
     ARRAY(
-        SELECT asked.id
-        FROM unnest($2::bigint[]) AS asked (id)
+        SELECT user_id FROM page WHERE seen_on >= (now() AT TIME ZONE 'UTC')::date - $1::int ORDER BY user_id
+    ),
+    CASE WHEN count(*) = $3 THEN max(user_id) END
+FROM page
+"""
+
+# Whoever follows or blocks the viewer is probed one by one: where a plan went through all of them instead, the viewer might
+# be a celebrity.
+_TIES = """
+WITH asked AS MATERIALIZED (
+    SELECT id FROM users WHERE id = ANY ($2::bigint[]) AND standing <> 2
+)
+SELECT
+    ARRAY(SELECT followee_id FROM follows WHERE follower_id = viewer.id AND followee_id IN (SELECT id FROM asked)),
+    ARRAY(
+        SELECT asked.id FROM asked
         CROSS JOIN LATERAL (
             SELECT FROM follows WHERE follower_id = asked.id AND followee_id = viewer.id LIMIT 1
         ) AS follow
+    ),
+    ARRAY(SELECT muted_id FROM mutes WHERE muter_id = viewer.id AND muted_id IN (SELECT id FROM asked)),
+    ARRAY(SELECT blocked_id FROM blocks WHERE blocker_id = viewer.id AND blocked_id IN (SELECT id FROM asked)),
+    ARRAY(
+        SELECT asked.id FROM asked
+        CROSS JOIN LATERAL (
+            SELECT FROM blocks WHERE blocker_id = asked.id AND blocked_id = viewer.id LIMIT 1
+        ) AS block
     )
 FROM users viewer
-WHERE viewer.id = $1
+WHERE viewer.id = $1 AND viewer.standing <> 2
 """
 
-# The rows that need no writing are left out beforehand: ON CONFLICT would lock them, and a lock is a write.
+# The rows that need no writing are left out beforehand: ON CONFLICT would lock them, and a lock is a write. The user's row
+# is locked where there is something to write, so that no activity is recorded behind a deletion.
 _RECORD_ACTIVITY = """
 WITH today AS (
     SELECT (now() AT TIME ZONE 'UTC')::date AS day
 ), recorded AS (
     INSERT INTO activity (user_id, seen_on)
-    SELECT u.id, day FROM users u, today
-    WHERE u.id = $1 AND NOT EXISTS (SELECT FROM activity a WHERE a.user_id = u.id AND a.seen_on >= day)
+    SELECT id, day
+    FROM today, (
+        SELECT u.id FROM users u, today
+        WHERE u.id = $1 AND u.standing <> 2
+            AND NOT EXISTS (SELECT FROM activity a WHERE a.user_id = u.id AND a.seen_on >= day)
+        FOR SHARE OF u
+    ) AS seen
     ON CONFLICT (user_id) DO UPDATE SET seen_on = EXCLUDED.seen_on WHERE activity.seen_on < EXCLUDED.seen_on
 )
-SELECT EXISTS (SELECT FROM users WHERE id = $1)
+SELECT EXISTS (SELECT FROM users WHERE id = $1 AND standing <> 2)
 """
 
 # No row for an unknown viewer, an empty array for one who follows nobody.
-_FOLLOWEES = """
-SELECT ARRAY(SELECT followee_id FROM follows WHERE follower_id = viewer.id ORDER BY followee_id)
+_UNMUTED_FOLLOWEES = """
+SELECT ARRAY(
+    SELECT followee_id FROM follows f
+    WHERE follower_id = viewer.id
+        AND NOT EXISTS (SELECT FROM mutes m WHERE m.muter_id = viewer.id AND m.muted_id = f.followee_id)
+    ORDER BY followee_id
+)
 FROM users viewer
-WHERE viewer.id = $1
+WHERE viewer.id = $1 AND viewer.standing <> 2
+"""
+
+_HIDING = """
+SELECT
+    ARRAY(SELECT blocked_id FROM blocks WHERE blocker_id = viewer.id),
+    ARRAY(SELECT blocker_id FROM blocks WHERE blocked_id = viewer.id ORDER BY seq DESC LIMIT $2),
+    ARRAY(SELECT muted_id FROM mutes WHERE muter_id = viewer.id)
+FROM users viewer
+WHERE viewer.id = $1 AND viewer.standing <> 2
 """
 
 
 class Store:
-    """Users, the reads of follows, and activity."""
+    """Users, activity, and the reads of follows, blocks and mutes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -101,20 +170,20 @@ class Store:
 
     async def users(self, user_ids: Sequence[int]) -> list[User]:
         async with self._database.connection() as connection:
-            return [User(*row) for row in await connection.fetch(_USERS, user_ids)]
+            return [_user(row) for row in await connection.fetch(_USERS, user_ids)]
 
     async def user_names(self, user_ids: Sequence[int]) -> list[User]:
         async with self._database.connection() as connection:
-            return [User(*row) for row in await connection.fetch(_USER_NAMES, user_ids)]
+            return [_user(row) for row in await connection.fetch(_BASIC_USERS, user_ids)]
 
     async def user_exists(self, user_id: int) -> bool:
         async with self._database.connection() as connection:
             return await connection.fetchval(_USER_EXISTS, user_id)
 
-    async def list_follows(self, side: Side, user_id: int, before: int, limit: int) -> list[Listed]:
+    async def list_users(self, side: Side, user_id: int, before: int, limit: int) -> list[Listed]:
         async with self._database.connection() as connection:
             rows = await connection.fetch(_LISTS[side], user_id, before, limit)
-        return [Listed(position, User(*user)) for position, *user in rows]
+        return [Listed(position, _user(user)) for position, *user in rows]
 
     async def follow_ids(self, side: Side, user_id: int, before: int, limit: int) -> Ids | None:
         async with self._database.connection() as connection:
@@ -129,12 +198,27 @@ class Store:
     async def ties(self, viewer_id: int, user_ids: Sequence[int]) -> Ties | None:
         async with self._database.connection() as connection:
             row = await connection.fetchrow(_TIES, viewer_id, user_ids)
-        return None if row is None else Ties(frozenset(row[0]), frozenset(row[1]))
+        return None if row is None else Ties(*map(frozenset, row))
 
     async def record_activity(self, user_id: int) -> bool:
         async with self._database.connection() as connection:
             return await connection.fetchval(_RECORD_ACTIVITY, user_id)
 
-    async def followees(self, viewer_id: int) -> Sequence[int] | None:
+    async def active_users(self, active_days: int, after: int, limit: int) -> ActiveUsers:
         async with self._database.connection() as connection:
-            return await connection.fetchval(_FOLLOWEES, viewer_id)
+            [row] = await connection.fetch(_ACTIVE_USERS, active_days, after, limit)
+        return ActiveUsers(*row)
+
+    async def unmuted_followees(self, viewer_id: int) -> Sequence[int] | None:
+        async with self._database.connection() as connection:
+            return await connection.fetchval(_UNMUTED_FOLLOWEES, viewer_id)
+
+    async def hiding(self, viewer_id: int, most_blockers: int) -> Hiding:
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow(_HIDING, viewer_id, most_blockers)
+        return Hiding([], [], []) if row is None else Hiding(*row)
+
+
+def _user(row: Iterable[Any]) -> User:
+    user_id, name, follower_count, following_count, standing = row
+    return User(user_id, name, follower_count, following_count, Standing(standing))

@@ -1,22 +1,34 @@
 """Users: making them and finding them."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from feedkit.errors import user_not_found
 
 
+class Standing(IntEnum):
+    """How an account stands; the values are kept in the database."""
+
+    ACTIVE = 0
+    SUSPENDED = 1
+    """By an operator: nothing that it wrote is shown, and it can neither post nor follow."""
+    DELETED = 2
+    """For good: to everybody it is as one that never was, and what is left of it is being erased."""
+
+
 class User(NamedTuple):
-    """Somebody who writes and reads. The counts are 0 where they were not asked for."""
+    """Somebody who writes and reads, and is not deleted. The counts are 0 where they were not asked for."""
 
     id: int
     name: str
     follower_count: int = 0
     following_count: int = 0
+    standing: Standing = Standing.ACTIVE
 
 
 class UserStore(Protocol):
-    """Where users are kept."""
+    """Where users are kept. Deleted ones do not exist here."""
 
     async def create_user(self, name: str) -> User:
         """A new user of that name."""

@@ -7,7 +7,7 @@ from feedkit.errors import user_not_found
 
 
 class ViewerContext(NamedTuple):
-    """Whom the viewer follows, ascending."""
+    """Whom the viewer follows and does not mute, ascending."""
 
     followee_ids: Sequence[int]
 
@@ -15,8 +15,8 @@ class ViewerContext(NamedTuple):
 class ViewerContextStore(Protocol):
     """Where the context is read."""
 
-    async def followees(self, viewer_id: int) -> Sequence[int] | None:
-        """All ids that a viewer follows, ascending; None for an unknown viewer."""
+    async def unmuted_followees(self, viewer_id: int) -> Sequence[int] | None:
+        """All whom a viewer follows and does not mute, ascending; None for an unknown viewer."""
         ...
 
 
@@ -28,7 +28,7 @@ class ViewerContexts:
 
     async def get(self, viewer_id: int) -> ViewerContext:
         """The context of a viewer, in one round trip to the store. Raises NotFound."""
-        followee_ids = await self._store.followees(viewer_id)
+        followee_ids = await self._store.unmuted_followees(viewer_id)
         if followee_ids is None:
             raise user_not_found(viewer_id, "viewer_id")
         return ViewerContext(followee_ids)

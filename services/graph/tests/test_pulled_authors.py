@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from graph_service.pulled_authors import Decision, IndexChange, PulledAuthors
+from graph_service.pulled_authors import Decision, IndexChange, PulledAuthors, ShrunkAuthor
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,8 +27,14 @@ class Index:
     async def enter(self, author_ids: Sequence[int]) -> None:
         self.sequences |= dict.fromkeys(author_ids, 1)
 
-    async def entered_since(self, version: int) -> IndexChange:
+    async def changes_since(self, version: int) -> IndexChange:
         raise AssertionError("a decision does not need the index of everybody")
+
+    async def shrunk(self, follower_count: int, limit: int) -> list[ShrunkAuthor]:
+        raise AssertionError("a decision does not need the index of everybody")
+
+    async def leave(self, author_id: int, sequence: int) -> bool:
+        raise AssertionError("a decision takes nobody out")
 
 
 @given(

@@ -17,21 +17,23 @@ from devmesh.backends.postgres import Postgres
 from devmesh.backends.valkey import Valkey
 from devmesh.child import Child
 from devmesh.ports import free_ports
-from feed.graph.v1 import graph_pb2, graph_pb2_grpc
+from feed.graph.v1 import accounts_pb2, accounts_pb2_grpc, graph_pb2, graph_pb2_grpc
 from feedkit import channel, postgres, redis
 from feedkit.invalidation import Invalidation
 from feedkit.postgres import Database
 from feedkit.redis import Redis
+from graph_service.cache_store import CacheStore
 from graph_service.config import GraphSettings
-from graph_service.context_store import ContextStore
 from graph_service.follower_counts import shard_of
 from graph_service.store import Store
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+OPERATOR_TOKEN = "for-operators-alone"  # noqa: S105 (a server of these tests)
 START_SECONDS = 20.0
 STOP_SECONDS = 20.0
 
 OpenDatabase = Callable[..., Awaitable[Database]]
+Metadata = tuple[tuple[str, str], ...]
 MakeUsers = Callable[[int], Awaitable[list[int]]]
 MakeCrowd = Callable[[int], Awaitable[tuple[int, list[int]]]]
 
@@ -88,8 +90,8 @@ async def redis_client(dsn: str, valkey: Valkey) -> AsyncIterator[Redis]:
 
 
 @pytest.fixture
-def contexts(redis_client: Redis) -> ContextStore:
-    return ContextStore(Invalidation(redis_client))
+def caches(redis_client: Redis) -> CacheStore:
+    return CacheStore(Invalidation(redis_client))
 
 
 @pytest.fixture
@@ -142,6 +144,7 @@ def service(server: Postgres, dsn: str, valkey: Valkey) -> Iterator[str]:
         "FEED_REDIS_URL": valkey.url,
         "FEED_GRPC_LISTEN": f"127.0.0.1:{port}",
         "FEED_FOLLOWING_LIMIT": "50",
+        "FEED_OPERATOR_TOKEN": OPERATOR_TOKEN,
         "FEED_DRAIN_SECONDS": "0",
     }
     process = Child(
@@ -165,6 +168,20 @@ def _serving(port: int) -> bool:
         except grpc.RpcError:
             return False
         return answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.fixture
+async def accounts(service: str) -> "AsyncIterator[accounts_pb2_grpc.AccountServiceAsyncStub]":
+    """A client of the accounts."""
+    descriptor = accounts_pb2.DESCRIPTOR.services_by_name["AccountService"]
+    async with channel.connect(service, descriptor, "graph") as opened:
+        yield accounts_pb2_grpc.AccountServiceStub(opened)
+
+
+@pytest.fixture
+def operator() -> Metadata:
+    """The metadata of an operator's calls."""
+    return (("authorization", f"Bearer {OPERATOR_TOKEN}"),)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from feed.events.v1 import events_pb2
 from feedkit.errors import FailedPrecondition
 from feedkit.postgres import Database
-from graph_service.context_store import ContextStore
+from graph_service.cache_store import CacheStore
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows, Outcome
 from graph_service.store import Store
@@ -59,11 +59,11 @@ async def history(
     request: pytest.FixtureRequest,
     open_database: OpenDatabase,
     make_users: MakeUsers,
-    contexts: ContextStore,
+    caches: CacheStore,
 ) -> tuple[list[int], list[Change]]:
     """Users after many tasks changed their follows at once, and the changes that were acknowledged."""
     users = await make_users(USERS)
-    follows = Follows(FollowStore(await open_database(postgres_pool_size=TASKS)), contexts, LIMIT)
+    follows = Follows(FollowStore(await open_database(postgres_pool_size=TASKS)), caches, LIMIT)
     runs = [wander(follows, users, random.Random(f"{request.param} {task}")) for task in range(TASKS)]
     return users, [change for changes in await asyncio.gather(*runs) for change in changes]
 

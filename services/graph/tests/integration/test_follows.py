@@ -8,7 +8,7 @@ import pytest
 from feed.events.v1 import events_pb2
 from feedkit.errors import FailedPrecondition, NotFound
 from feedkit.postgres import Database
-from graph_service.context_store import ContextStore
+from graph_service.cache_store import CacheStore
 from graph_service.follow_store import FollowStore
 from graph_service.follower_counts import SHARDS, shard_of
 from graph_service.follows import Follows, Outcome, Refusal
@@ -24,8 +24,8 @@ LIMIT = 5
 
 
 @pytest.fixture
-def follows(database: Database, contexts: ContextStore) -> Follows:
-    return Follows(FollowStore(database), contexts, LIMIT)
+def follows(database: Database, caches: CacheStore) -> Follows:
+    return Follows(FollowStore(database), caches, LIMIT)
 
 
 async def events_of(sql: "asyncpg.Connection[asyncpg.Record]", follower_id: int) -> list[tuple[int, int]]:
@@ -142,11 +142,11 @@ async def test_a_mass_follow_tells_what_became_of_each(
 
 
 async def test_a_thousand_follows_take_no_more_round_trips_than_one(
-    open_database: OpenDatabase, make_users: MakeUsers, contexts: ContextStore
+    open_database: OpenDatabase, make_users: MakeUsers, caches: CacheStore
 ):
     statements: list[str] = []
     database = await open_database(postgres_pool_size=1)
-    follows = Follows(FollowStore(database), contexts, 5000)
+    follows = Follows(FollowStore(database), caches, 5000)
     a, *others = await make_users(1002)
     # A new connection asks for the types of arrays once.
     await follows.follow(a, others[0])
@@ -164,13 +164,13 @@ def in_each_part(user_ids: Sequence[int]) -> dict[int, int]:
 
 async def test_the_followers_of_a_celebrity_do_not_wait_at_one_row(
     open_database: OpenDatabase,
-    contexts: ContextStore,
+    caches: CacheStore,
     store: Store,
     make_users: MakeUsers,
     sql: "asyncpg.Connection[asyncpg.Record]",
 ):
     """While somebody holds the celebrity's own row and one part of the count, all of the other parts get through."""
-    follows = Follows(FollowStore(await open_database(postgres_pool_size=64)), contexts, LIMIT)
+    follows = Follows(FollowStore(await open_database(postgres_pool_size=64)), caches, LIMIT)
     celebrity, first, *fans = await make_users(66)
     await follows.follow(first, celebrity)
     held = shard_of(first)

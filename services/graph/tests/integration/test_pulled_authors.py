@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from feedkit.postgres import Database
 from graph_service import pulled_store
-from graph_service.context_store import ContextStore
+from graph_service.cache_store import CacheStore
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
 from graph_service.pulled_authors import PulledAuthors
@@ -45,17 +45,21 @@ async def test_an_author_is_pulled_from_as_many_followers_as_the_threshold(
     authors: PulledAuthors, make_crowd: MakeCrowd, threshold: int, is_pulled: bool
 ):
     author, _ = await make_crowd(30)
-    assert await authors.classify([author], threshold) == [(author, is_pulled, 30)]
+    assert await authors.classify([author], threshold) == [(author, is_pulled, 30, False)]
 
 
 async def test_at_threshold_0_even_those_whom_nobody_knows_are_pulled(authors: PulledAuthors):
-    assert await authors.classify([2**63 - 1], 0) == [(2**63 - 1, True, 0)]
+    assert await authors.classify([2**63 - 1], 0) == [(2**63 - 1, True, 0, False)]
 
 
 async def test_there_is_one_decision_for_each_author_in_the_order_asked(authors: PulledAuthors, make_crowd: MakeCrowd):
     large, small = (await make_crowd(20))[0], (await make_crowd(3))[0]
     decisions = await authors.classify([small, 2**63 - 2, large, small], 20)
-    assert decisions == [(small, False, 3), (2**63 - 2, False, 0), (large, True, 20)]
+    assert decisions == [
+        (small, False, 3, False),
+        (2**63 - 2, False, 0, False),
+        (large, True, 20, False),
+    ]
 
 
 async def test_nobody_asked_for_is_no_decision(authors: PulledAuthors):
@@ -68,12 +72,12 @@ async def test_an_author_stays_pulled_when_the_threshold_rises(authors: PulledAu
 
 
 async def test_an_author_stays_pulled_when_followers_leave(
-    authors: PulledAuthors, database: Database, contexts: ContextStore, make_crowd: MakeCrowd
+    authors: PulledAuthors, database: Database, caches: CacheStore, make_crowd: MakeCrowd
 ):
     author, followers = await make_crowd(10)
     await authors.classify([author], 10)
-    await Follows(FollowStore(database), contexts, 5000).unfollow(followers[0], author)
-    assert await authors.classify([author], 10) == [(author, True, 9)]
+    await Follows(FollowStore(database), caches, 5000).unfollow(followers[0], author)
+    assert await authors.classify([author], 10) == [(author, True, 9, False)]
 
 
 async def test_an_author_who_is_not_pulled_is_not_in_the_index(
@@ -82,7 +86,7 @@ async def test_an_author_who_is_not_pulled_is_not_in_the_index(
     author, _ = await make_crowd(10)
     await authors.classify([author], 11)
     assert await sequences(sql, [author]) == {}
-    assert author not in (await authors.entered_since(0)).entered_author_ids
+    assert author not in (await authors.changes_since(0)).entered_author_ids
 
 
 async def test_every_pulled_decision_is_noted_with_its_time(
@@ -123,30 +127,30 @@ async def test_a_decision_about_ordinary_authors_writes_nothing(database: Databa
 
 async def test_the_version_grows_when_somebody_enters_and_only_then(authors: PulledAuthors, make_users: MakeUsers):
     a, b = await make_users(2)
-    before = (await authors.entered_since(0)).version
+    before = (await authors.changes_since(0)).version
     await authors.classify([a], 0)
-    first = await authors.entered_since(before)
+    first = await authors.changes_since(before)
     await authors.classify([a], 0)
-    assert (await authors.entered_since(before)) == first
+    assert (await authors.changes_since(before)) == first
     await authors.classify([b, a], 0)
-    second = await authors.entered_since(first.version)
+    second = await authors.changes_since(first.version)
     assert before < first.version < second.version
     assert (first.entered_author_ids, second.entered_author_ids) == ([a], [b])
 
 
 async def test_who_knows_the_latest_version_learns_of_nobody(authors: PulledAuthors, make_users: MakeUsers):
     await authors.classify(await make_users(3), 0)
-    everybody = await authors.entered_since(0)
+    everybody = await authors.changes_since(0)
     assert len(everybody.entered_author_ids) >= 3
-    assert await authors.entered_since(everybody.version) == (everybody.version, [])
+    assert await authors.changes_since(everybody.version) == (everybody.version, [], [])
 
 
 async def test_a_reader_from_before_the_database_was_set_back_learns_of_everybody(
     authors: PulledAuthors, make_users: MakeUsers
 ):
     await authors.classify(await make_users(3), 0)
-    everybody = await authors.entered_since(0)
-    assert await authors.entered_since(everybody.version + 5) == everybody
+    everybody = await authors.changes_since(0)
+    assert await authors.changes_since(everybody.version + 5) == everybody
 
 
 # --- many at once -----------------------------------------------------------------------------------------------------
@@ -157,10 +161,10 @@ async def test_many_decisions_about_a_new_author_let_them_in_once(
 ):
     authors = PulledAuthors(PulledAuthorStore(await open_database(postgres_pool_size=32)))
     author, _ = await make_crowd(10)
-    before = (await authors.entered_since(0)).version
+    before = (await authors.changes_since(0)).version
     decisions = await asyncio.gather(*(authors.classify([author], 10) for _ in range(100)))
-    assert decisions == [[(author, True, 10)]] * 100
-    assert (await authors.entered_since(before)).entered_author_ids == [author]
+    assert decisions == [[(author, True, 10, False)]] * 100
+    assert (await authors.changes_since(before)).entered_author_ids == [author]
     assert await sequences(sql, [author]) == {author: 100}
 
 
@@ -179,14 +183,14 @@ async def test_an_entry_that_commits_late_is_not_stepped_over(
     authors: PulledAuthors, make_users: MakeUsers, sql: "asyncpg.Connection[asyncpg.Record]"
 ):
     late, later = await make_users(2)
-    known = (await authors.entered_since(0)).version
+    known = (await authors.changes_since(0)).version
     async with sql.transaction():
-        await sql.execute(pulled_store.ENTER, [late])
+        await sql.execute(pulled_store.ENTER, [late], await sql.fetchval(pulled_store.NEXT_VERSION))
         entering = asyncio.create_task(authors.classify([later], 0))
         await until_somebody_waits(sql)
-        assert await authors.entered_since(known) == (known, [])
+        assert await authors.changes_since(known) == (known, [], [])
     await entering
-    assert (await authors.entered_since(known)).entered_author_ids == [late, later]
+    assert (await authors.changes_since(known)).entered_author_ids == [late, later]
 
 
 async def until_somebody_waits(sql: "asyncpg.Connection[asyncpg.Record]") -> None:
@@ -212,7 +216,7 @@ async def test_a_reader_who_asks_from_version_to_version_misses_nobody(
     known, learned, reads, ended = 0, set[int](), 0, False
     while not ended:
         ended, before = entering.done(), set(acknowledged)
-        change = await reader.entered_since(known)
+        change = await reader.changes_since(known)
         assert change.version >= known
         known, reads = change.version, reads + 1
         learned.update(change.entered_author_ids)

@@ -7,12 +7,12 @@ import pytest
 from feedkit.errors import NotFound
 from feedkit.postgres import Database
 from graph_service.activity import Activity
-from graph_service.context_store import ContextStore
+from graph_service.cache_store import CacheStore
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
 from graph_service.relationships import Relationships
 from graph_service.store import Store
-from graph_service.users import Users
+from graph_service.users import Standing, Users
 from graph_service.viewer_context import ViewerContexts
 
 pytestmark = pytest.mark.integration
@@ -20,11 +20,12 @@ pytestmark = pytest.mark.integration
 MakeUsers = Callable[[int], Awaitable[list[int]]]
 MakeCrowd = Callable[[int], Awaitable[tuple[int, list[int]]]]
 OpenDatabase = Callable[..., Awaitable[Database]]
+STREAM_PAGE = 100
 
 
 @pytest.fixture
-def follows(database: Database, contexts: ContextStore) -> Follows:
-    return Follows(FollowStore(database), contexts, 5000)
+def follows(database: Database, caches: CacheStore) -> Follows:
+    return Follows(FollowStore(database), caches, 5000)
 
 
 async def test_every_call_makes_another_user(store: Store):
@@ -51,8 +52,14 @@ async def test_a_batch_of_users_has_each_once_in_the_order_asked(
 async def test_names_alone_come_without_counts(store: Store, follows: Follows, make_users: MakeUsers):
     a, b = await make_users(2)
     await follows.follow(a, b)
-    assert await Users(store).get_many([a, b], with_counts=False) == [(a, "user 1", 0, 0), (b, "user 2", 0, 0)]
-    assert await Users(store).get_many([a, b], with_counts=True) == [(a, "user 1", 0, 1), (b, "user 2", 1, 0)]
+    assert await Users(store).get_many([a, b], with_counts=False) == [
+        (a, "user 1", 0, 0, Standing.ACTIVE),
+        (b, "user 2", 0, 0, Standing.ACTIVE),
+    ]
+    assert await Users(store).get_many([a, b], with_counts=True) == [
+        (a, "user 1", 0, 1, Standing.ACTIVE),
+        (b, "user 2", 1, 0, Standing.ACTIVE),
+    ]
 
 
 async def test_relationships_tell_both_directions_once_for_each_id(
@@ -63,7 +70,8 @@ async def test_relationships_tell_both_directions_once_for_each_id(
     await follows.follow(follower, viewer)
     await follows.follow(friend, viewer)
     asked = [stranger, friend, follower, followee, friend, viewer, 2**63 - 1]
-    assert await Relationships(store).get_many(viewer, asked) == [
+    found = await Relationships(store).get_many(viewer, asked)
+    assert [(each.user_id, each.following, each.followed_by) for each in found] == [
         (stranger, False, False),
         (friend, True, True),
         (follower, False, True),
@@ -106,7 +114,7 @@ async def test_activity_is_recorded_for_today(
     store: Store, make_users: MakeUsers, sql: "asyncpg.Connection[asyncpg.Record]"
 ):
     [a] = await make_users(1)
-    await Activity(store).record(a)
+    await Activity(store, STREAM_PAGE).record(a)
     assert (await sql.fetch(ROW, a))[0]["today"]
 
 
@@ -115,7 +123,7 @@ async def test_activity_of_another_day_is_brought_up_to_today(
 ):
     [a] = await make_users(1)
     await sql.execute("INSERT INTO activity VALUES ($1, '2024-02-29')", a)
-    await Activity(store).record(a)
+    await Activity(store, STREAM_PAGE).record(a)
     assert (await sql.fetch(ROW, a))[0]["today"]
 
 
@@ -123,15 +131,15 @@ async def test_activity_is_written_once_a_day(
     store: Store, make_users: MakeUsers, sql: "asyncpg.Connection[asyncpg.Record]"
 ):
     [a] = await make_users(1)
-    await Activity(store).record(a)
+    await Activity(store, STREAM_PAGE).record(a)
     written = await sql.fetch(ROW, a)
-    await Activity(store).record(a)
+    await Activity(store, STREAM_PAGE).record(a)
     assert await sql.fetch(ROW, a) == written
 
 
 async def test_an_unknown_user_is_never_active(store: Store, sql: "asyncpg.Connection[asyncpg.Record]"):
     with pytest.raises(NotFound):
-        await Activity(store).record(2**63 - 1)
+        await Activity(store, STREAM_PAGE).record(2**63 - 1)
     assert await sql.fetch(ROW, 2**63 - 1) == []
 
 

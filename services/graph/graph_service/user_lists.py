@@ -1,4 +1,4 @@
-"""Followers and followees: as pages for people, and as streams for jobs that visit everybody."""
+"""Followers, followees, the blocked and the muted as pages for people; follows as streams for jobs that visit everybody."""
 
 import re
 import struct
@@ -12,9 +12,6 @@ from feedkit.errors import InvalidArgument, user_not_found
 
 from graph_service.users import User
 
-STREAM_PAGE = 10_000
-"""How many ids a page of a stream holds."""
-
 # The list and the sequence number: nine bytes, which are twelve characters without padding, so that a token has one
 # spelling only.
 _POSITION = struct.Struct(">Bq")
@@ -23,14 +20,16 @@ _RULE = "must be empty or a next_page_token that this call returned"
 
 
 class Side(Enum):
-    """Which end of a follow is listed; the values stand in page tokens."""
+    """Which end of which edges is listed; the values stand in page tokens."""
 
     FOLLOWERS = 1
     FOLLOWEES = 2
+    BLOCKED = 3
+    MUTED = 4
 
 
 class Listed(NamedTuple):
-    """A user at a position in a list. Positions fall from the newest follow to the oldest and never come twice."""
+    """A user at a position in a list. Positions fall from the newest edge to the oldest and never come twice."""
 
     position: int
     user: User
@@ -58,15 +57,15 @@ class Page(NamedTuple):
     next_page_token: str
 
 
-class FollowListStore(Protocol):
-    """Where the lists are read. They go from the newest follow to the oldest."""
+class UserListStore(Protocol):
+    """Where the lists are read. They go from the newest edge to the oldest. Deleted users do not exist here."""
 
-    async def list_follows(self, side: Side, user_id: int, before: int, limit: int) -> list[Listed]:
-        """The first `limit` users, with counts, that follow the position `before`."""
+    async def list_users(self, side: Side, user_id: int, before: int, limit: int) -> list[Listed]:
+        """The first `limit` users, with counts, after the position `before`; nobody for an unknown user."""
         ...
 
     async def follow_ids(self, side: Side, user_id: int, before: int, limit: int) -> Ids | None:
-        """The first `limit` ids that follow the position `before`; None if there are none."""
+        """The first `limit` ids of a side of follows after the position `before`; None if there are none."""
         ...
 
     async def active_follower_ids(self, user_id: int, active_days: int, before: int, limit: int) -> ActiveIds:
@@ -78,44 +77,46 @@ class FollowListStore(Protocol):
         ...
 
 
-class FollowLists:
-    """Lists followers and followees, the newest follow first.
+class UserLists:
+    """Lists the users at the other end of somebody's edges, the newest edge first.
 
-    A place in a list is the position of a follow, not the follow, which may be gone. A follow that is ended and made
-    again gets a new position at the top, so no walk from the top downwards meets anybody twice.
+    A place in a list is the position of an edge, not the edge, which may be gone. One that is ended and made again gets a
+    new position at the top, so no walk from the top downwards meets anybody twice. Streams are of edges alone: a deleted
+    user is in them until their follows are erased.
     """
 
-    def __init__(self, store: FollowListStore) -> None:
+    def __init__(self, store: UserListStore, stream_page: int) -> None:
+        """`stream_page`: how many ids a page of a stream holds."""
         self._store = store
+        self._stream_page = stream_page
 
     async def page(self, side: Side, user_id: int, page_size: int, page_token: str) -> Page:
         """A page of at most `page_size` users with counts. Raises NotFound, and InvalidArgument for a foreign token."""
         before = read_token(side, page_token)
         size = clamp_page_size(page_size)
-        listed = await self._store.list_follows(side, user_id, before, size + 1)
-        # Users are never deleted, so whoever is followed or follows exists.
+        listed = await self._store.list_users(side, user_id, before, size + 1)
         if not listed and not await self._store.user_exists(user_id):
             raise user_not_found(user_id, "user_id")
         more = len(listed) > size
         return Page([item.user for item in listed[:size]], write_token(side, listed[size - 1].position) if more else "")
 
     async def stream(self, side: Side, user_id: int) -> AsyncIterator[Sequence[int]]:
-        """All ids, in pages of `STREAM_PAGE`. No connection is held while the consumer is busy with a page."""
+        """All ids of a side of follows, in full pages. No connection is held while the consumer is busy with a page."""
         before = MAX_ID
-        while (page := await self._store.follow_ids(side, user_id, before, STREAM_PAGE)) is not None:
+        while (page := await self._store.follow_ids(side, user_id, before, self._stream_page)) is not None:
             yield page.user_ids
-            if len(page.user_ids) < STREAM_PAGE:
+            if len(page.user_ids) < self._stream_page:
                 return
             before = page.position
 
     async def stream_active_followers(self, user_id: int, active_days: int) -> AsyncIterator[Sequence[int]]:
         """The ids of followers who were active today or on one of the `active_days` before, in UTC.
 
-        A page has those of `STREAM_PAGE` followers in a row, so however few they are, no statement takes long.
+        A page has those of as many followers in a row as it could hold, so however few they are, no statement takes long.
         """
         before: int | None = MAX_ID
         while before is not None:
-            user_ids, before = await self._store.active_follower_ids(user_id, active_days, before, STREAM_PAGE)
+            user_ids, before = await self._store.active_follower_ids(user_id, active_days, before, self._stream_page)
             if user_ids:
                 yield user_ids
 

@@ -6,30 +6,32 @@ from collections.abc import Awaitable, Callable
 import pytest
 from feedkit.errors import NotFound
 from feedkit.postgres import Database
-from graph_service.context_store import ContextStore
-from graph_service.follow_lists import STREAM_PAGE, FollowLists, Side
+from graph_service.cache_store import CacheStore
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
 from graph_service.store import Store
+from graph_service.user_lists import Side, UserLists
+from graph_service.users import Standing
 
 pytestmark = pytest.mark.integration
 
 MakeUsers = Callable[[int], Awaitable[list[int]]]
 OpenDatabase = Callable[..., Awaitable[Database]]
 MakeCrowd = Callable[[int], Awaitable[tuple[int, list[int]]]]
+STREAM_PAGE = 100
 
 
 @pytest.fixture
-def follows(database: Database, contexts: ContextStore) -> Follows:
-    return Follows(FollowStore(database), contexts, 5000)
+def follows(database: Database, caches: CacheStore) -> Follows:
+    return Follows(FollowStore(database), caches, 5000)
 
 
 @pytest.fixture
-def lists(store: Store) -> FollowLists:
-    return FollowLists(store)
+def lists(store: Store) -> UserLists:
+    return UserLists(store, STREAM_PAGE)
 
 
-async def walk(lists: FollowLists, side: Side, user_id: int, page_size: int) -> list[list[int]]:
+async def walk(lists: UserLists, side: Side, user_id: int, page_size: int) -> list[list[int]]:
     """The ids of every page."""
     pages: list[list[int]] = []
     token = ""
@@ -40,35 +42,31 @@ async def walk(lists: FollowLists, side: Side, user_id: int, page_size: int) -> 
     return pages
 
 
-async def test_followees_are_listed_the_newest_follow_first(
-    lists: FollowLists, follows: Follows, make_users: MakeUsers
-):
+async def test_followees_are_listed_the_newest_follow_first(lists: UserLists, follows: Follows, make_users: MakeUsers):
     a, b, c, d = await make_users(4)
     await follows.follow(a, c)
     await follows.follow_many(a, [d, b])
     assert await walk(lists, Side.FOLLOWEES, a, 2) == [[b, d], [c]]
 
 
-async def test_followers_are_listed_the_newest_follow_first(
-    lists: FollowLists, follows: Follows, make_users: MakeUsers
-):
+async def test_followers_are_listed_the_newest_follow_first(lists: UserLists, follows: Follows, make_users: MakeUsers):
     a, b, c, d = await make_users(4)
     for follower in (c, d, b):
         await follows.follow(follower, a)
     assert await walk(lists, Side.FOLLOWERS, a, 2) == [[b, d], [c]]
 
 
-async def test_listed_users_have_names_and_counts(lists: FollowLists, follows: Follows, make_users: MakeUsers):
+async def test_listed_users_have_names_and_counts(lists: UserLists, follows: Follows, make_users: MakeUsers):
     a, b, c = await make_users(3)
     await follows.follow(b, a)
     await follows.follow_many(c, [a, b])
     listed = (await lists.page(Side.FOLLOWERS, a, 0, "")).users
-    assert listed == [(c, "user 3", 0, 2), (b, "user 2", 1, 1)]
+    assert listed == [(c, "user 3", 0, 2, Standing.ACTIVE), (b, "user 2", 1, 1, Standing.ACTIVE)]
 
 
 @pytest.mark.parametrize(("count", "pages"), [(0, [0]), (1, [1]), (2, [2]), (3, [3]), (4, [3, 1]), (6, [3, 3])])
 async def test_the_token_is_empty_at_the_end_and_only_there(
-    lists: FollowLists, follows: Follows, make_users: MakeUsers, count: int, pages: list[int]
+    lists: UserLists, follows: Follows, make_users: MakeUsers, count: int, pages: list[int]
 ):
     a, *others = await make_users(count + 1)
     for other in others:
@@ -78,7 +76,7 @@ async def test_the_token_is_empty_at_the_end_and_only_there(
 
 @pytest.mark.parametrize(("page_size", "length"), [(0, 20), (50, 50), (51, 50), (2**31 - 1, 50)])
 async def test_the_page_size_is_clamped(
-    lists: FollowLists, follows: Follows, make_users: MakeUsers, page_size: int, length: int
+    lists: UserLists, follows: Follows, make_users: MakeUsers, page_size: int, length: int
 ):
     a, *others = await make_users(60)
     await follows.follow_many(a, others)
@@ -86,14 +84,14 @@ async def test_the_page_size_is_clamped(
 
 
 @pytest.mark.parametrize("side", Side)
-async def test_an_unknown_user_has_no_page(lists: FollowLists, side: Side):
+async def test_an_unknown_user_has_no_page(lists: UserLists, side: Side):
     with pytest.raises(NotFound) as caught:
         await lists.page(side, 2**63 - 1, 0, "")
     assert caught.value.metadata["field"] == "user_id"
 
 
 async def test_a_walk_goes_on_when_the_follow_at_the_cursor_is_gone(
-    lists: FollowLists, follows: Follows, make_users: MakeUsers
+    lists: UserLists, follows: Follows, make_users: MakeUsers
 ):
     a, *others = await make_users(7)
     for other in others:
@@ -106,7 +104,7 @@ async def test_a_walk_goes_on_when_the_follow_at_the_cursor_is_gone(
 
 
 async def test_pages_neither_repeat_nor_skip_while_follows_come_and_go(
-    lists: FollowLists, follows: Follows, make_users: MakeUsers
+    lists: UserLists, follows: Follows, make_users: MakeUsers
 ):
     a, *others = await make_users(301)
     steady, leaving, arriving = others[:100], others[100:200], others[200:]
@@ -133,36 +131,36 @@ async def test_pages_neither_repeat_nor_skip_while_follows_come_and_go(
 
 
 @pytest.mark.parametrize("count", [1, STREAM_PAGE - 1, STREAM_PAGE, STREAM_PAGE + 1, 2 * STREAM_PAGE + 5])
-async def test_a_stream_has_every_follower_once_in_full_pages(lists: FollowLists, make_crowd: MakeCrowd, count: int):
+async def test_a_stream_has_every_follower_once_in_full_pages(lists: UserLists, make_crowd: MakeCrowd, count: int):
     celebrity, followers = await make_crowd(count)
     pages = [page async for page in lists.stream(Side.FOLLOWERS, celebrity)]
     assert sorted(user_id for page in pages for user_id in page) == followers
     assert [len(page) for page in pages[:-1]] == [STREAM_PAGE] * ((count - 1) // STREAM_PAGE)
 
 
-async def test_a_stream_of_followees_has_every_followee_once(
-    lists: FollowLists, follows: Follows, make_users: MakeUsers
-):
+async def test_a_stream_of_followees_has_every_followee_once(lists: UserLists, follows: Follows, make_users: MakeUsers):
     a, *others = await make_users(1001)
     await follows.follow_many(a, others)
-    assert [sorted(page) async for page in lists.stream(Side.FOLLOWEES, a)] == [others]
+    pages = [page async for page in lists.stream(Side.FOLLOWEES, a)]
+    assert [len(page) for page in pages] == [STREAM_PAGE] * 10 + [1]
+    assert [followee for page in pages for followee in page] == others[::-1]
 
 
-async def test_an_unknown_user_has_an_empty_stream(lists: FollowLists):
+async def test_an_unknown_user_has_an_empty_stream(lists: UserLists):
     assert [page async for page in lists.stream(Side.FOLLOWERS, 2**63 - 1)] == []
 
 
 async def test_a_slow_consumer_of_a_stream_holds_no_connection(open_database: OpenDatabase, make_crowd: MakeCrowd):
     store = Store(await open_database(postgres_pool_size=1, postgres_acquire_seconds=0.5))
     celebrity, _ = await make_crowd(STREAM_PAGE + 1)
-    stream = aiter(FollowLists(store).stream(Side.FOLLOWERS, celebrity))
+    stream = aiter(UserLists(store, STREAM_PAGE).stream(Side.FOLLOWERS, celebrity))
     assert len(await anext(stream)) == STREAM_PAGE
     assert await store.user_exists(celebrity)
     assert len(await anext(stream)) == 1
 
 
 async def test_a_follow_made_again_during_a_stream_is_not_in_it_twice(
-    lists: FollowLists, follows: Follows, make_crowd: MakeCrowd
+    lists: UserLists, follows: Follows, make_crowd: MakeCrowd
 ):
     celebrity, followers = await make_crowd(STREAM_PAGE + 5)
     stream = aiter(lists.stream(Side.FOLLOWERS, celebrity))

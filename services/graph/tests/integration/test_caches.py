@@ -15,7 +15,7 @@ from feedkit.errors import Unavailable
 from feedkit.invalidation import Invalidation
 from feedkit.postgres import Database
 from feedkit.redis import Redis, RedisSettings
-from graph_service.context_store import ContextStore
+from graph_service.cache_store import CacheStore
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
 from graph_service.store import Store
@@ -44,8 +44,8 @@ EVERY_CHANGE = pytest.mark.parametrize("change", [follow, follow_many, unfollow]
 
 
 @pytest.fixture
-def follows(database: Database, contexts: ContextStore) -> Follows:
-    return Follows(FollowStore(database), contexts, 5000)
+def follows(database: Database, caches: CacheStore) -> Follows:
+    return Follows(FollowStore(database), caches, 5000)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ async def test_a_fill_that_began_before_the_change_is_refused_after_it(
 ):
     token, key = key_scripts.new_token(), keys.context(pair[0])
     await redis_client.run(key_scripts.take_lease(key, token))
-    stale = keys.encode_context(await store.followees(pair[0]) or [])
+    stale = keys.encode_context(await store.unmuted_followees(pair[0]) or [])
     await change(follows, *pair)
     assert await redis_client.run(key_scripts.fill(key, token, stale, LIFE_MS)) == [0]
     assert await kept(redis_client, pair[0]) is None
@@ -166,7 +166,7 @@ async def follow_quickly(follows: Follows, actor: int, others: list[int]) -> Non
 async def test_follows_go_on_quickly_while_redis_is_down(
     database: Database, other_valkey: Valkey, other_client: Redis, make_users: MakeUsers
 ):
-    follows = Follows(FollowStore(database), ContextStore(Invalidation(other_client)), 5000)
+    follows = Follows(FollowStore(database), CacheStore(Invalidation(other_client)), 5000)
     actor, *others = await make_users(4)
     await asyncio.to_thread(other_valkey.kill)
     await follow_quickly(follows, actor, others)
@@ -175,7 +175,7 @@ async def test_follows_go_on_quickly_while_redis_is_down(
 async def test_follows_go_on_quickly_while_redis_is_frozen_and_delete_contexts_when_it_is_back(
     database: Database, other_valkey: Valkey, other_client: Redis, make_users: MakeUsers
 ):
-    follows = Follows(FollowStore(database), ContextStore(Invalidation(other_client)), 5000)
+    follows = Follows(FollowStore(database), CacheStore(Invalidation(other_client)), 5000)
     actor, *others = await make_users(5)
     assert other_valkey.child
     await fill(other_client, actor)

@@ -3,7 +3,7 @@
 import pytest
 from feedkit.cursor import MAX_ID
 from feedkit.errors import InvalidArgument
-from graph_service.follow_lists import Side, read_token, write_token
+from graph_service.user_lists import Side, read_token, write_token
 from hypothesis import given
 from hypothesis import strategies as st
 
