@@ -1,6 +1,6 @@
 """Each step that writes to a Redis key does what is told of it, on a real server and against a model of a few lines."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ Entry = tuple[int, int]
 VIEWER = 7
 LIFE_MS = 500_000
 EPOCH = b"epoch \x00\xff"
+ANOTHER_EPOCH = b"another!"
 BIG = 2**62 + 2**53
 """From here on a double does not tell neighbours apart."""
 
@@ -47,12 +48,16 @@ class Timeline:
         """After a push."""
         return replace(self, entries={**dict(entries), **self.entries}).trimmed(most)
 
+    def without(self, post_ids: Collection[int]) -> "Timeline":
+        """After a withdrawal."""
+        return replace(self, entries={post: author for post, author in self.entries.items() if post not in post_ids})
+
     def rebuilt(self, left_out: int, entries: Sequence[Entry], most: int) -> "Timeline":
         """After a rebuild."""
         return replace(self, horizon=max(left_out, self.cut)).pushed(entries, most)
 
     def with_author(self, left_out: int, entries: Sequence[Entry], most: int) -> "Timeline":
-        """After a reconcile with a followed author."""
+        """After a reconcile with a followed author, or after a history was pushed."""
         return replace(self, horizon=max(left_out, self.horizon)).pushed(entries, most)
 
     def without_author(self, author: int, most: int) -> "Timeline":
@@ -141,6 +146,82 @@ def test_a_post_keeps_the_author_that_it_came_with(run: Run) -> None:
     write(run, Timeline({5: 2}))
     run(key_scripts.push(VIEWER, keys.encode_entries([(4, 3), (5, 4), (6, 5)]), 9))
     assert read(run)[0].entries == {4: 3, 5: 2, 6: 5}
+
+
+# --- a history, pushed ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "left_out", "pushed", "after"),
+    [
+        pytest.param(Timeline(posts(1)), 0, [4, 5], Timeline(posts(1, 4, 5)), id="all of it"),
+        pytest.param(Timeline(posts(1)), 3, [4, 5], Timeline(posts(1, 4, 5), 3), id="without some"),
+        pytest.param(Timeline(posts(1), 6), 3, [4, 5], Timeline(posts(1, 4, 5), 6), id="a higher horizon stays"),
+        pytest.param(Timeline(posts(1, 2)), 3, [4, 5], Timeline(posts(2, 4, 5), 3, 1), id="above what is trimmed"),
+        pytest.param(Timeline(posts(4, 5)), 1, [2, 6], Timeline(posts(4, 5, 6), 2, 2), id="below what is trimmed"),
+        pytest.param(Timeline({}), 3, [4], Timeline(posts(4), 3), id="into an empty timeline"),
+        pytest.param(Timeline(posts(4)), 3, [4], Timeline(posts(4), 3), id="what is there already"),
+        pytest.param(Timeline(posts(4), 2), 0, [], Timeline(posts(4), 2), id="nothing"),
+        pytest.param(Timeline({}), 0, [], Timeline({}), id="nothing, into an empty timeline"),
+        pytest.param(
+            Timeline(posts(BIG), BIG + 1), BIG + 2, [BIG + 3], Timeline(posts(BIG, BIG + 3), BIG + 2), id="no double"
+        ),
+    ],
+)
+def test_a_pushed_history(run: Run, before: Timeline, left_out: int, pushed: list[int], after: Timeline) -> None:
+    write(run, before)
+    assert run(key_scripts.push_history(VIEWER, ANOTHER_EPOCH, left_out, entries_of(*pushed), 3)) == [1]
+    assert read(run) == (after, ANOTHER_EPOCH)
+
+
+def test_what_is_new_in_a_history_is_pushed_to_timelines_that_have_the_rest(run: Run) -> None:
+    write(run, Timeline(posts(1, 2), 1))
+    news = key_scripts.push_since(VIEWER, EPOCH, ANOTHER_EPOCH, entries_of(3, 4), 3)
+    assert run(news) == [1]
+    after = Timeline(posts(2, 3, 4), 1, 1)
+    assert read(run) == (after, ANOTHER_EPOCH)
+    assert run(news) == [0], "it has been rewritten since"
+    assert read(run) == (after, ANOTHER_EPOCH)
+
+
+def test_a_pushed_history_creates_no_timeline_either(run: Run) -> None:
+    run(key_scripts.delete_timeline(VIEWER))
+    assert run(
+        key_scripts.push_history(VIEWER, ANOTHER_EPOCH, 4, entries_of(5), 3),
+        key_scripts.push_since(VIEWER, EPOCH, ANOTHER_EPOCH, entries_of(5), 3),
+        ("EXISTS", keys.timeline(VIEWER)),
+    ) == [0, 0, 0]
+
+
+# --- withdrawal -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "withdrawn", "after"),
+    [
+        pytest.param(posts(1, 2, 3), [2], posts(1, 3), id="in between"),
+        pytest.param(posts(1, 2, 3), [1], posts(2, 3), id="the oldest"),
+        pytest.param(posts(1, 2, 3), [3], posts(1, 2), id="the newest"),
+        pytest.param(posts(1), [1], {}, id="the only one"),
+        pytest.param(posts(1, 2, 3, 4), [4, 1, 3], posts(2), id="several, in any order"),
+        pytest.param(posts(1, 2), [2, 2], posts(1), id="twice"),
+        pytest.param(posts(1, 3), [2, 4, 9], posts(1, 3), id="what is not there"),
+        pytest.param(posts(1, 3), [], posts(1, 3), id="nothing"),
+        pytest.param({1: 5, 2: 6, 3: 5}, [1], {2: 6, 3: 5}, id="one of several of an author"),
+        pytest.param(posts(BIG, BIG + 1, BIG + 2), [BIG + 1], posts(BIG, BIG + 2), id="an id that no double holds"),
+    ],
+)
+def test_a_withdrawal(run: Run, before: dict[int, int], withdrawn: list[int], after: dict[int, int]) -> None:
+    write(run, Timeline(before, 2, 1))
+    assert run(key_scripts.withdraw(VIEWER, withdrawn)) == [len(before) - len(after)]
+    assert read(run) == (Timeline(after, 2, 1), EPOCH), "what it promises and its epoch stay"
+    assert run(key_scripts.withdraw(VIEWER, withdrawn)) == [0], "again changes nothing"
+    assert read(run) == (Timeline(after, 2, 1), EPOCH)
+
+
+def test_a_withdrawal_never_creates_a_timeline(run: Run) -> None:
+    run(key_scripts.delete_timeline(VIEWER))
+    assert run(key_scripts.withdraw(VIEWER, [5]), ("EXISTS", keys.timeline(VIEWER))) == [0, 0]
 
 
 # --- creation and life ------------------------------------------------------------------------------------------------
@@ -242,15 +323,16 @@ def test_a_reconcile_with_an_author_who_is_not_followed(run: Run) -> None:
 def test_a_timeline_of_another_epoch_or_none_is_left_alone(run: Run) -> None:
     before = Timeline(posts(1, 2), 1)
     steps = [
-        key_scripts.rebuild(VIEWER, b"another!", 0, entries_of(3), 9),
-        key_scripts.add_author(VIEWER, b"another!", 1, 0, entries_of(3), 9),
-        key_scripts.remove_author(VIEWER, b"another!", 1, 9),
+        key_scripts.rebuild(VIEWER, ANOTHER_EPOCH, 0, entries_of(3), 9),
+        key_scripts.add_author(VIEWER, ANOTHER_EPOCH, 1, 0, entries_of(3), 9),
+        key_scripts.remove_author(VIEWER, ANOTHER_EPOCH, 1, 9),
+        key_scripts.push_since(VIEWER, ANOTHER_EPOCH, EPOCH, entries_of(3), 9),
     ]
     write(run, before)
-    assert run(*steps) == [0, 0, 0]
+    assert run(*steps) == [0, 0, 0, 0]
     assert read(run) == (before, EPOCH)
     run(key_scripts.delete_timeline(VIEWER))
-    assert run(*steps, ("EXISTS", keys.timeline(VIEWER))) == [0, 0, 0, 0]
+    assert run(*steps, ("EXISTS", keys.timeline(VIEWER))) == [0, 0, 0, 0, 0]
 
 
 ID_BYTES = st.binary(min_size=8, max_size=8).map(lambda some: int.from_bytes(some) % 2**63).filter(bool)
@@ -269,7 +351,9 @@ ENTRIES = st.lists(IDS, unique=True, max_size=6).map(
 MOST = st.integers(1, 6)
 STEPS = st.one_of(
     st.tuples(st.just("push"), st.just(0), ENTRIES.filter(bool), MOST),
-    st.tuples(st.sampled_from(["rebuild", "add_author"]), IDS | st.just(0), ENTRIES, MOST),
+    st.tuples(st.just("withdraw"), st.just(0), ENTRIES, MOST),
+    st.tuples(st.sampled_from(["rebuild", "add_author", "push_history"]), IDS | st.just(0), ENTRIES, MOST),
+    st.tuples(st.just("push_since"), st.just(0), ENTRIES, MOST),
     st.tuples(st.just("remove_author"), st.integers(1, 3), st.just([]), MOST),
 )
 
@@ -283,10 +367,22 @@ def test_any_steps_come_to_what_the_model_comes_to(
     trailer = keys.encode_trailer(keys.Trailer(horizon, cut, epoch))
     run(("SET", keys.timeline(VIEWER), keys.encode_entries(first) + trailer, "PX", LIFE_MS))
     for step, number, entries, most in steps:
-        packed = keys.encode_entries(entries)
+        packed, expected = keys.encode_entries(entries), 1
         match step:
             case "push":
                 command, model = key_scripts.push(VIEWER, packed, most), model.pushed(entries, most)
+            case "push_since":
+                command = key_scripts.push_since(VIEWER, epoch, key_scripts.new_epoch(), packed, most)
+                model = model.pushed(entries, most)
+            case "push_history":
+                command = key_scripts.push_history(VIEWER, key_scripts.new_epoch(), number, packed, most)
+                model = model.with_author(number, entries, most)
+            case "withdraw":
+                # Of what is there, and of what is not.
+                withdrawn = [*dict(entries), *sorted(model.entries)[::2]]
+                command, expected = key_scripts.withdraw(VIEWER, withdrawn), len(model.entries)
+                model = model.without(withdrawn)
+                expected -= len(model.entries)
             case "rebuild":
                 command = key_scripts.rebuild(VIEWER, epoch, number, packed, most)
                 model = model.rebuilt(number, entries, most)
@@ -296,10 +392,10 @@ def test_any_steps_come_to_what_the_model_comes_to(
             case _:
                 command = key_scripts.remove_author(VIEWER, epoch, number, most)
                 model = model.without_author(number, most)
-        assert run(command) == [1]
+        assert run(command) == [expected]
         timeline, new_epoch = read(run)
         assert timeline == model
-        assert (new_epoch == epoch) == (step == "push")
+        assert (new_epoch == epoch) == (step in {"push", "withdraw"})
         epoch = new_epoch
 
 
@@ -451,8 +547,10 @@ NO_TIMELINES: list[tuple[str | bytes | int, ...]] = [
         key_scripts.push(VIEWER, entries_of(5), 3),
         key_scripts.rebuild(VIEWER, EPOCH, 0, entries_of(5), 3),
         key_scripts.remove_author(VIEWER, EPOCH, 1, 3),
+        key_scripts.withdraw(VIEWER, [5]),
+        key_scripts.push_history(VIEWER, EPOCH, 4, entries_of(5), 3),
     ],
-    ids=["push", "rebuild", "reconcile"],
+    ids=["push", "rebuild", "reconcile", "withdraw", "push history"],
 )
 def test_what_cannot_be_a_timeline_is_deleted(run: Run, garbage: Any, step: Any) -> None:
     run(("DEL", keys.timeline(VIEWER)), garbage)
