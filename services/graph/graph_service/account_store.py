@@ -9,7 +9,7 @@ from feedkit.postgres import Connection, Database
 from graph_service import edge_store
 from graph_service.users import Standing
 
-_SET = "UPDATE users SET standing = $2, name = CASE WHEN $2 = 2 THEN '' ELSE name END WHERE id = $1"
+_SET = "UPDATE users SET standing = $2::smallint, name = CASE WHEN $2::smallint = 2 THEN '' ELSE name END WHERE id = $1"
 
 _EVENTS: Mapping[Standing, events_pb2.UserEventKind.ValueType] = {
     Standing.ACTIVE: events_pb2.USER_EVENT_KIND_RESTORED,

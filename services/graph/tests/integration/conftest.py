@@ -12,12 +12,13 @@ from typing import Any
 
 import asyncpg
 import grpc
+import grpc.aio
 import pytest
 from devmesh.backends.postgres import Postgres
 from devmesh.backends.valkey import Valkey
 from devmesh.child import Child
 from devmesh.ports import free_ports
-from feed.graph.v1 import accounts_pb2, accounts_pb2_grpc, graph_pb2, graph_pb2_grpc
+from feed.graph.v1 import accounts_pb2_grpc, graph_pb2, graph_pb2_grpc
 from feedkit import channel, postgres, redis
 from feedkit.invalidation import Invalidation
 from feedkit.postgres import Database
@@ -172,10 +173,9 @@ def _serving(port: int) -> bool:
 
 @pytest.fixture
 async def accounts(service: str) -> "AsyncIterator[accounts_pb2_grpc.AccountServiceAsyncStub]":
-    """A client of the accounts."""
-    descriptor = accounts_pb2.DESCRIPTOR.services_by_name["AccountService"]
-    async with channel.connect(service, descriptor, "graph") as opened:
-        yield accounts_pb2_grpc.AccountServiceStub(opened)
+    """A client of the accounts, which can send metadata; failures are those of gRPC."""
+    async with grpc.aio.insecure_channel(service) as plain:
+        yield accounts_pb2_grpc.AccountServiceStub(plain)
 
 
 @pytest.fixture
