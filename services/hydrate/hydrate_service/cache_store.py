@@ -1,8 +1,8 @@
-"""The cache of posts and of names, in Redis: `post` and `user` in `feedkit.keys`, which hydrate alone fills in."""
+"""The cache in Redis: `post`, `user` and `hidden` in `feedkit.keys`, which hydrate alone fills in."""
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from feed.graph.v1 import graph_pb2
@@ -11,6 +11,9 @@ from feedkit import key_scripts, keys
 from feedkit.cursor import created_at_ms
 from feedkit.redis import Redis
 from google.protobuf.message import DecodeError
+
+from hydrate_service.hydration import Cached
+from hydrate_service.visibility import Author, Hides
 
 logger = logging.getLogger(__name__)
 
@@ -28,15 +31,21 @@ class CacheStore:
         self._redis = redis
 
     async def read(
-        self, post_ids: Sequence[int], author_ids: Sequence[int]
-    ) -> tuple[dict[int, post_pb2.Post | None], dict[int, str | None]]:
+        self, post_ids: Sequence[int], author_ids: Sequence[int], viewer_id: int = 0
+    ) -> Cached[post_pb2.Post]:
         """See `hydration.Cache`."""
         wanted = [*map(keys.post, post_ids), *map(keys.user, author_ids)]
+        if viewer_id:
+            wanted.append(keys.hidden(viewer_id))
         (values,) = await self._redis.run(key_scripts.get_many(wanted))
-        payloads = list(map(keys.payload, values))
-        posts = _decoded(zip(post_ids, payloads, strict=False), _post)
-        names = _decoded(zip(author_ids, payloads[len(post_ids) :], strict=True), _name)
-        return posts, names
+        payloads = iter(list(map(keys.payload, values)))
+        # In the order of the keys: each takes as many as it has ids.
+        posts = _decoded(_post, post_ids, payloads)
+        authors = _decoded(_author, author_ids, payloads)
+        hides = _decoded(_hides, [viewer_id] if viewer_id else [], payloads)
+        return Cached(
+            posts, {author_id: author for author_id, author in authors.items() if author}, hides.get(viewer_id)
+        )
 
 
 class PostLeases:
@@ -62,8 +71,8 @@ class PostLeases:
         )
 
 
-class NameLeases:
-    """Fills in names. That there is nobody is not remembered: their id may be somebody's soon. See `truth.Leases`."""
+class AuthorLeases:
+    """Fills in authors. That there is nobody is not remembered: their id may be somebody's soon. See `truth.Leases`."""
 
     def __init__(self, redis: Redis, life_seconds: float) -> None:
         self._redis = redis
@@ -73,13 +82,34 @@ class NameLeases:
         """Take the leases that are free."""
         return await _take(self._redis, {user_id: keys.user(user_id) for user_id in ids})
 
-    async def fill(self, tokens: Mapping[int, bytes], found: Mapping[int, str]) -> None:
+    async def fill(self, tokens: Mapping[int, bytes], found: Mapping[int, Author]) -> None:
         """Fill in what was found."""
         await self._redis.run(
             *(
-                key_scripts.fill(keys.user(user_id), token, _name_payload(user_id, found[user_id]), self._life_ms)
+                key_scripts.fill(keys.user(user_id), token, _author_payload(found[user_id]), self._life_ms)
                 for user_id, token in tokens.items()
                 if user_id in found
+            )
+        )
+
+
+class HidesLeases:
+    """Fills in what is hidden from viewers. See `truth.Leases`."""
+
+    def __init__(self, redis: Redis, life_seconds: float) -> None:
+        self._redis = redis
+        self._life_ms = int(life_seconds * 1000)
+
+    async def take(self, ids: Collection[int]) -> Mapping[int, bytes]:
+        """Take the leases that are free."""
+        return await _take(self._redis, {viewer_id: keys.hidden(viewer_id) for viewer_id in ids})
+
+    async def fill(self, tokens: Mapping[int, bytes], found: Mapping[int, Hides]) -> None:
+        """Fill in what was found."""
+        await self._redis.run(
+            *(
+                key_scripts.fill(keys.hidden(viewer_id), token, _hides_payload(found[viewer_id]), self._life_ms)
+                for viewer_id, token in tokens.items()
             )
         )
 
@@ -91,15 +121,16 @@ async def _take(redis: Redis, wanted: Mapping[int, str]) -> Mapping[int, bytes]:
 
 
 def _decoded(
-    payloads: Iterable[tuple[int, bytes | None]], decode: Callable[[bytes], Value | None]
-) -> dict[int, Value | None]:
-    """What is known, by id. A value that was not written by us tells nothing."""
-    known: dict[int, Value | None] = {}
-    for some_id, payload in payloads:
+    decode: Callable[[bytes], Value], ids: Sequence[int], payloads: Iterator[bytes | None]
+) -> dict[int, Value]:
+    """What is known, by id: one payload of each is taken. A value that was not written by us tells nothing."""
+    known: dict[int, Value] = {}
+    for some_id in ids:
+        payload = next(payloads)
         if payload is not None:
             try:
                 known[some_id] = decode(payload)
-            except DecodeError as error:
+            except (DecodeError, keys.Undecodable) as error:
                 logger.warning("a value in Redis was not written by us: %s", error, extra={"id": some_id})
     return known
 
@@ -108,13 +139,26 @@ def _post(payload: bytes) -> post_pb2.Post | None:
     return post_pb2.Post.FromString(payload) if payload else None
 
 
-def _name(payload: bytes) -> str | None:
-    return graph_pb2.User.FromString(payload).name
+def _author(payload: bytes) -> Author | None:
+    user = graph_pb2.User.FromString(payload)
+    # Who does not say how an author stands was written before anybody could be suspended, and is as good as unknown.
+    if not user.standing:
+        return None
+    return Author(user.id, user.name, user.standing == graph_pb2.USER_STANDING_SUSPENDED)
+
+
+def _hides(payload: bytes) -> Hides:
+    return Hides(*keys.decode_hidden(payload))
 
 
 def _post_payload(post: post_pb2.Post | None) -> bytes:
     return b"" if post is None else post.SerializeToString()
 
 
-def _name_payload(user_id: int, name: str) -> bytes:
-    return graph_pb2.User(id=user_id, name=name).SerializeToString()
+def _author_payload(author: Author) -> bytes:
+    standing = graph_pb2.USER_STANDING_SUSPENDED if author.suspended else graph_pb2.USER_STANDING_ACTIVE
+    return graph_pb2.User(id=author.id, name=author.name, standing=standing).SerializeToString()
+
+
+def _hides_payload(hides: Hides) -> bytes:
+    return keys.encode_hidden(keys.HiddenAuthors(*hides))

@@ -1,14 +1,26 @@
 """What may be shown of each post that is asked for: its body and its author's name, or why not.
 
-Pure: posts and names come from a cache, and what it does not know from the truth. What cannot be had now makes outcomes
-UNAVAILABLE and never an error, because a caller with half of a page can still show that half.
+Pure: posts, authors and what is hidden from the viewer come from a cache, and what it does not know from the truth;
+`visibility` decides. What cannot be had now makes outcomes UNAVAILABLE and never an error, because a caller with half of a
+page can still show that half.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import Enum
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from hydrate_service.truth import NOT_NOW
+from hydrate_service.visibility import (
+    NOTHING_HIDDEN,
+    Author,
+    Hides,
+    Objection,
+    Surface,
+    Unavailable,
+    Viewing,
+    Withheld,
+    judged,
+)
 
 
 class Post(Protocol):
@@ -26,13 +38,23 @@ Known: TypeAlias = Mapping[int, Value | None]
 """What is known, by id; None: there is none. Of an id that is missing nothing is known."""
 
 
-class Cache(Protocol[PostT]):
-    """Where posts and names are looked for first."""
+class Cached(NamedTuple, Generic[PostT]):
+    """What the cache knows."""
 
-    async def read(
-        self, post_ids: Sequence[int], author_ids: Sequence[int]
-    ) -> tuple[dict[int, PostT | None], dict[int, str | None]]:
-        """What is known of posts, and of their authors' names, in one round trip; raises one of NOT_NOW."""
+    posts: dict[int, PostT | None]
+    authors: dict[int, Author | None]
+    hides: Hides | None
+    """None: it does not know, or was not asked."""
+
+
+class Cache(Protocol[PostT]):
+    """Where everything is looked for first."""
+
+    async def read(self, post_ids: Sequence[int], author_ids: Sequence[int], viewer_id: int = 0) -> Cached[PostT]:
+        """What is known of posts, of authors and, unless that is 0, of what is hidden from a viewer.
+
+        In one round trip. Raises one of NOT_NOW.
+        """
         ...
 
 
@@ -44,6 +66,14 @@ class Reads(Protocol[Value_co]):
         ...
 
 
+class Blocks(Protocol):
+    """The truth about a viewer and single authors, for viewers whom more block than can be listed."""
+
+    async def between(self, viewer_id: int, author_ids: Collection[int]) -> Collection[int]:
+        """Those of the authors who block the viewer, or whom the viewer blocks. Raises one of NOT_NOW."""
+        ...
+
+
 class Shown(NamedTuple, Generic[PostT]):
     """The post may be shown, and this is it."""
 
@@ -51,72 +81,96 @@ class Shown(NamedTuple, Generic[PostT]):
     author_name: str
 
 
-class Withheld(Enum):
-    """The post is for good not shown, and this is why."""
-
-    NOT_FOUND = "it has been deleted, or never was"
-    AUTHOR_NOT_FOUND = "its author does not exist"
-
-
-class Unavailable(NamedTuple):
-    """Whether the post may be shown is not known now."""
-
-    dependency: str
-    """Who did not answer: `post` or `graph`."""
-
-
-Outcome: TypeAlias = Shown[PostT] | Withheld | Unavailable
+Outcome: TypeAlias = Shown[PostT] | Objection
 
 
 class Hydrator(Generic[PostT]):
     """Hydrates from a cache, and from the truth where the cache does not know or cannot be reached."""
 
-    def __init__(self, cache: Cache[PostT], posts: Reads[PostT], names: Reads[str]) -> None:
+    def __init__(
+        self,
+        cache: Cache[PostT],
+        posts: Reads[PostT],
+        authors: Reads[Author],
+        hides: Reads[Hides],
+        blocks: Blocks,
+        *,
+        note_withheld: Callable[[Withheld, Surface], None],
+    ) -> None:
+        """`hides` are read by viewer. `note_withheld` is told of each post that is withheld."""
         self._cache = cache
         self._posts = posts
-        self._names = names
+        self._authors = authors
+        self._hides = hides
+        self._blocks = blocks
+        self._note_withheld = note_withheld
 
-    async def hydrate(self, post_ids: Iterable[int], author_ids: Iterable[int] = ()) -> dict[int, Outcome[PostT]]:
-        """The outcome of every distinct id, in the order in which they were asked for.
+    async def hydrate(
+        self, post_ids: Iterable[int], author_ids: Iterable[int] = (), *, viewer_id: int, surface: Surface
+    ) -> dict[int, Outcome[PostT]]:
+        """The outcome of every distinct id, in the order in which they were asked for, for a viewer, 0 being nobody.
 
         `author_ids` are guesses of who wrote them: with the right ones, everything cached comes in one round trip.
         """
         wanted, guessed = list(dict.fromkeys(post_ids)), list(dict.fromkeys(author_ids))
         if not wanted:
             return {}
-        posts, names = await self._cached(wanted, guessed)
+        posts, authors, hides = await self._cached(wanted, guessed, viewer_id)
         if unknown := [post_id for post_id in wanted if post_id not in posts]:
             posts.update(await self._posts.load(unknown))
-        authors = {post.author_id for post in posts.values() if post is not None}
-        if unnamed := authors - names.keys():
-            names.update(await self._named(unnamed, guessed))
-        return {post_id: _outcome(post_id, posts, names) for post_id in wanted}
+        writers = {post.author_id for post in posts.values() if post is not None}
+        # Of nobody's posts and of one's own nothing has to be known.
+        others = writers - {viewer_id} if viewer_id else set[int]()
+        unnamed = writers - authors.keys()
+        if unnamed or (others and (hides is None or hides.more_block)):
+            named, hides = await asyncio.gather(
+                self._named(unnamed, guessed), self._hides_among(others, viewer_id, hides)
+            )
+            authors.update(named)
+        viewing = Viewing(viewer_id, surface, hides if viewer_id else NOTHING_HIDDEN)
+        judgements = {author_id: judged(author_id, authors, viewing) for author_id in writers}
+        outcomes = {post_id: _outcome(post_id, posts, judgements) for post_id in wanted}
+        for outcome in outcomes.values():
+            if isinstance(outcome, Withheld):
+                self._note_withheld(outcome, surface)
+        return outcomes
 
-    async def _named(self, authors: set[int], looked_for: Iterable[int]) -> Known[str]:
-        """The names of authors, of whom only some have been looked for in the cache."""
-        _, names = await self._cached([], sorted(authors.difference(looked_for)))
-        if unknown := authors - names.keys():
-            names.update(await self._names.load(unknown))
-        return names
+    async def _named(self, authors: set[int], looked_for: Iterable[int]) -> Known[Author]:
+        """What is known of authors, of whom only some have been looked for in the cache."""
+        _, found, _ = await self._cached([], sorted(authors.difference(looked_for)))
+        if unknown := authors - found.keys():
+            found.update(await self._authors.load(unknown))
+        return found
 
-    async def _cached(
-        self, post_ids: Sequence[int], author_ids: Sequence[int]
-    ) -> tuple[dict[int, PostT | None], dict[int, str | None]]:
-        if not post_ids and not author_ids:
-            return {}, {}
+    async def _hides_among(self, others: set[int], viewer_id: int, hides: Hides | None) -> Hides | None:
+        """What is hidden from a viewer, as far as it concerns some others; None where that cannot be had now."""
+        if not others:
+            return hides
+        if hides is None:
+            hides = (await self._hides.load([viewer_id])).get(viewer_id)
+        if hides is None or not hides.more_block:
+            return hides
+        unlisted = {author_id for author_id in others if author_id not in hides.blocked}
         try:
-            return await self._cache.read(post_ids, author_ids)
+            more = await self._blocks.between(viewer_id, unlisted) if unlisted else ()
         except NOT_NOW:
-            return {}, {}
+            return hides
+        return Hides((others - unlisted).union(more), hides.muted, more_block=False)
+
+    async def _cached(self, post_ids: Sequence[int], author_ids: Sequence[int], viewer_id: int = 0) -> Cached[PostT]:
+        if not post_ids and not author_ids:
+            return Cached({}, {}, None)
+        try:
+            return await self._cache.read(post_ids, author_ids, viewer_id)
+        except NOT_NOW:
+            return Cached({}, {}, None)
 
 
-def _outcome(post_id: int, posts: Known[PostT], names: Known[str]) -> Outcome[PostT]:
+def _outcome(post_id: int, posts: Known[PostT], judgements: Mapping[int, Author | Objection]) -> Outcome[PostT]:
     if post_id not in posts:
         return Unavailable("post")
     post = posts[post_id]
     if post is None:
         return Withheld.NOT_FOUND
-    if post.author_id not in names:
-        return Unavailable("graph")
-    name = names[post.author_id]
-    return Withheld.AUTHOR_NOT_FOUND if name is None else Shown(post, name)
+    judgement = judgements[post.author_id]
+    return Shown(post, judgement.name) if isinstance(judgement, Author) else judgement

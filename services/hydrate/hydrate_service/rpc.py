@@ -4,11 +4,15 @@ from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feed.post.v1 import post_pb2
 from feedkit.errors import InvalidArgument
 
-from hydrate_service.hydration import Hydrator, Outcome, Shown, Unavailable, Withheld
+from hydrate_service.hydration import Hydrator, Outcome, Shown
+from hydrate_service.visibility import Surface, Unavailable, Withheld
 
 _REASONS = {
     Withheld.NOT_FOUND: hydrate_pb2.WITHHELD_REASON_NOT_FOUND,
     Withheld.AUTHOR_NOT_FOUND: hydrate_pb2.WITHHELD_REASON_AUTHOR_NOT_FOUND,
+    Withheld.AUTHOR_SUSPENDED: hydrate_pb2.WITHHELD_REASON_AUTHOR_SUSPENDED,
+    Withheld.BLOCKED: hydrate_pb2.WITHHELD_REASON_BLOCKED,
+    Withheld.MUTED: hydrate_pb2.WITHHELD_REASON_MUTED,
 }
 
 
@@ -24,7 +28,12 @@ class HydrateServicer(hydrate_pb2_grpc.HydrateServiceServicer):
         """See the contract."""
         if request.author_ids and len(request.author_ids) != len(request.post_ids):
             raise InvalidArgument.of_field("author_ids", "must be as many as post_ids, or none")
-        outcomes = await self._hydrator.hydrate(request.post_ids, request.author_ids)
+        outcomes = await self._hydrator.hydrate(
+            request.post_ids,
+            request.author_ids,
+            viewer_id=request.viewer_id,
+            surface=Surface.FEED if request.surface == hydrate_pb2.SURFACE_FEED else Surface.POST,
+        )
         response = hydrate_pb2.HydratePostsResponse()
         for post_id, outcome in outcomes.items():
             hydration = response.hydrations.add()

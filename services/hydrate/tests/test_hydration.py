@@ -1,5 +1,6 @@
 """Hydration answers for every distinct id asked, in order, whatever the cache holds and whoever is away."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import pytest
 from feedkit.errors import DeadlineExceeded, FeedError, Internal, Overloaded
 from feedkit.errors import Unavailable as UnavailableError
-from hydrate_service.hydration import Hydrator, Outcome, Shown, Unavailable, Withheld
+from hydrate_service.hydration import Cached, Hydrator, Outcome, Shown
+from hydrate_service.visibility import Author, Hides, Surface, Unavailable, Withheld
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,38 +30,69 @@ class World:
 
     authors: Mapping[int, int]
     names: Mapping[int, str]
+    suspended: Collection[int] = ()
+    blocks: Collection[tuple[int, int]] = ()
+    """Who blocks whom."""
+    mutes: Collection[tuple[int, int]] = ()
+    """Who mutes whom."""
+    listed_blocks: int = 100
+    """How many blocks are listed at most."""
     cached_posts: Collection[int] = ()
     cached_names: Collection[int] = ()
+    cached_hides: Collection[int] = ()
     cache_failure: FeedError | None = None
     posts_fault: FeedError | None = None
+    blocks_failure: FeedError | None = None
     unknown_posts: Collection[int] = ()
     """Those whose truth cannot be had now."""
     unknown_names: Collection[int] = ()
+    unknown_hides: Collection[int] = ()
     asked: list[tuple[str, list[int]]] = field(default_factory=list[tuple[str, list[int]]])
+    withheld: Counter[tuple[Withheld, Surface]] = field(default_factory=Counter[tuple[Withheld, Surface]])
 
-    async def hydrate(self, *post_ids: int, author_ids: Sequence[int] = ()) -> dict[int, Outcome[Post]]:
+    async def hydrate(
+        self, *post_ids: int, author_ids: Sequence[int] = (), viewer: int = 0, surface: Surface = Surface.FEED
+    ) -> dict[int, Outcome[Post]]:
         """What the hydrator makes of it."""
-        return await Hydrator[Post](_Cache(self), _Posts(self), _Names(self)).hydrate(post_ids, author_ids)
+        hydrator = Hydrator[Post](
+            _Cache(self), _Posts(self), _Authors(self), _Hides(self), _Blocks(self), note_withheld=self._note
+        )
+        return await hydrator.hydrate(post_ids, author_ids, viewer_id=viewer, surface=surface)
+
+    def _note(self, reason: Withheld, surface: Surface) -> None:
+        self.withheld[reason, surface] += 1
 
     def post(self, post_id: int) -> Post | None:
         """The post, if there is one."""
         return Post(post_id, self.authors[post_id]) if post_id in self.authors else None
+
+    def author(self, user_id: int) -> Author | None:
+        """The user, if there is one."""
+        return Author(user_id, self.names[user_id], user_id in self.suspended) if user_id in self.names else None
+
+    def blocked(self, viewer: int) -> list[int]:
+        """Whom the viewer blocks and who blocks the viewer, ascending."""
+        return sorted({one if other == viewer else other for one, other in self.blocks if viewer in (one, other)})
+
+    def hides(self, viewer: int) -> Hides:
+        """What is hidden from a viewer."""
+        blocked, muted = self.blocked(viewer), sorted(other for one, other in self.mutes if one == viewer)
+        return Hides(blocked[: self.listed_blocks], muted, len(blocked) > self.listed_blocks)
 
 
 class _Cache:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def read(
-        self, post_ids: Sequence[int], author_ids: Sequence[int]
-    ) -> tuple[dict[int, Post | None], dict[int, str | None]]:
+    async def read(self, post_ids: Sequence[int], author_ids: Sequence[int], viewer_id: int = 0) -> Cached[Post]:
         world = self._world
-        world.asked.append(("cache", [*post_ids, *author_ids]))
+        world.asked.append(("cache", [*post_ids, *author_ids, *([viewer_id] if viewer_id else [])]))
         if world.cache_failure:
             raise world.cache_failure
-        return (
+        return Cached(
             {id: world.post(id) for id in post_ids if id in world.cached_posts},
-            {id: world.names[id] for id in author_ids if id in world.cached_names and id in world.names},
+            {id: world.author(id) for id in author_ids if id in world.cached_names and id in world.names},
+            world.hides(viewer_id) if viewer_id in world.cached_hides else None,
         )
 
 
@@ -74,13 +107,33 @@ class _Posts:
         return {id: self._world.post(id) for id in ids if id not in self._world.unknown_posts}
 
 
-class _Names:
+class _Authors:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def load(self, ids: Collection[int]) -> Mapping[int, str | None]:
-        self._world.asked.append(("names", sorted(ids)))
-        return {id: self._world.names.get(id) for id in ids if id not in self._world.unknown_names}
+    async def load(self, ids: Collection[int]) -> Mapping[int, Author | None]:
+        self._world.asked.append(("authors", sorted(ids)))
+        return {id: self._world.author(id) for id in ids if id not in self._world.unknown_names}
+
+
+class _Hides:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def load(self, ids: Collection[int]) -> Mapping[int, Hides | None]:
+        self._world.asked.append(("hides", sorted(ids)))
+        return {id: self._world.hides(id) for id in ids if id not in self._world.unknown_hides}
+
+
+class _Blocks:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def between(self, viewer_id: int, author_ids: Collection[int]) -> Collection[int]:
+        self._world.asked.append(("blocks", sorted(author_ids)))
+        if self._world.blocks_failure:
+            raise self._world.blocks_failure
+        return {*self._world.blocked(viewer_id)}.intersection(author_ids)
 
 
 def world(**state: Any) -> World:
@@ -140,7 +193,7 @@ async def test_a_wrong_author_is_not_believed() -> None:
 async def test_only_what_the_cache_does_not_know_is_read_from_the_truth_each_once() -> None:
     mesh = world(cached_posts=[1], cached_names=[7])
     await mesh.hydrate(1, 5, 5, 99, author_ids=[7, 9, 9, 7])
-    assert mesh.asked == [("cache", [1, 5, 99, 7, 9]), ("posts", [5, 99]), ("names", [9])]
+    assert mesh.asked == [("cache", [1, 5, 99, 7, 9]), ("posts", [5, 99]), ("authors", [9])]
 
 
 async def test_names_are_not_asked_for_where_no_post_is_found() -> None:
@@ -181,32 +234,136 @@ async def test_a_fault_is_not_taken_for_an_outage() -> None:
         await world(posts_fault=Internal()).hydrate(1)
 
 
+# --- who looks, and where ---------------------------------------------------------------------------------------------
+
+VIC = 5
+FEED, POST = Surface.FEED, Surface.POST
+
+
+async def test_posts_of_a_suspended_author_are_withheld_from_everybody_the_author_included() -> None:
+    mesh = world(suspended=[7])
+    for viewer in (0, VIC, 7):
+        assert await mesh.hydrate(1, 5, viewer=viewer) == {1: Withheld.AUTHOR_SUSPENDED, 5: Shown(Post(5, 9), "Bob")}
+
+
+@pytest.mark.parametrize("surface", Surface)
+@pytest.mark.parametrize("block", [(VIC, 7), (7, VIC)], ids=["of the viewer", "of the author"])
+async def test_a_block_hides_from_either_side_everywhere(block: tuple[int, int], surface: Surface) -> None:
+    mesh = world(blocks=[block])
+    answer = await mesh.hydrate(1, 5, viewer=VIC, surface=surface)
+    assert answer == {1: Withheld.BLOCKED, 5: Shown(Post(5, 9), "Bob")}
+
+
+async def test_a_mute_hides_from_one_side_in_feeds() -> None:
+    mesh = world(mutes=[(VIC, 7), (9, VIC)])
+    assert await mesh.hydrate(1, 5, viewer=VIC) == {1: Withheld.MUTED, 5: Shown(Post(5, 9), "Bob")}
+    assert await mesh.hydrate(1, viewer=VIC, surface=POST) == {1: Shown(Post(1, 7), "Ann")}
+
+
+async def test_what_is_hidden_from_the_viewer_comes_in_the_same_round_trip() -> None:
+    mesh = world(cached_posts=[1, 5], cached_names=[7, 9], cached_hides=[VIC], blocks=[(9, VIC)])
+    answer = await mesh.hydrate(1, 5, author_ids=[7, 9], viewer=VIC)
+    assert answer == {1: Shown(Post(1, 7), "Ann"), 5: Withheld.BLOCKED}
+    assert mesh.asked == [("cache", [1, 5, 7, 9, VIC])]
+
+
+async def test_what_the_cache_does_not_know_of_it_is_read_from_the_truth() -> None:
+    mesh = world(cached_posts=[1], cached_names=[7])
+    await mesh.hydrate(1, author_ids=[7], viewer=VIC)
+    assert mesh.asked == [("cache", [1, 7, VIC]), ("hides", [VIC])]
+
+
+async def test_for_ones_own_posts_it_need_not_be_known() -> None:
+    mesh = world(unknown_hides=[7])
+    assert await mesh.hydrate(1, 2, viewer=7) == {1: Shown(Post(1, 7), "Ann"), 2: Shown(Post(2, 7), "Ann")}
+    assert "hides" not in dict(mesh.asked)
+
+
+async def test_without_it_the_posts_of_others_are_unavailable_and_only_those() -> None:
+    mesh = world(unknown_hides=[7], suspended=[11])
+    assert await mesh.hydrate(1, 5, 4, 99, viewer=7) == {
+        1: Shown(Post(1, 7), "Ann"),
+        5: Unavailable("graph"),
+        4: Withheld.AUTHOR_NOT_FOUND,
+        99: Withheld.NOT_FOUND,
+    }
+
+
+async def test_where_more_block_than_are_listed_it_is_asked_about_the_authors_at_hand() -> None:
+    mesh = world(blocks=[(1, VIC), (9, VIC)], listed_blocks=1, cached_hides=[VIC])
+    answer = await mesh.hydrate(1, 5, viewer=VIC, surface=POST)
+    assert answer == {1: Shown(Post(1, 7), "Ann"), 5: Withheld.BLOCKED}
+    assert mesh.asked[-1] == ("blocks", [7, 9])
+
+
+@pytest.mark.parametrize("failure", NOT_NOW, ids=lambda error: type(error).__name__)
+async def test_where_that_cannot_be_told_only_what_is_listed_is_certain(failure: FeedError) -> None:
+    mesh = world(blocks=[(7, VIC), (12, VIC)], listed_blocks=1, blocks_failure=failure)
+    assert await mesh.hydrate(1, 5, viewer=VIC) == {1: Withheld.BLOCKED, 5: Unavailable("graph")}
+
+
+async def test_where_all_authors_at_hand_are_listed_nobody_is_asked_about_more() -> None:
+    mesh = world(blocks=[(7, VIC), (12, VIC)], listed_blocks=1)
+    assert await mesh.hydrate(1, viewer=VIC) == {1: Withheld.BLOCKED}
+    assert "blocks" not in dict(mesh.asked)
+
+
+async def test_what_is_withheld_is_noted_with_reason_and_surface() -> None:
+    mesh = world(suspended=[9], blocks=[(VIC, 7)], unknown_posts=[98])
+    await mesh.hydrate(1, 2, 4, 5, 98, 99, 99, viewer=VIC, surface=FEED)
+    await mesh.hydrate(1, viewer=VIC, surface=POST)
+    assert mesh.withheld == {
+        (Withheld.BLOCKED, FEED): 2,
+        (Withheld.AUTHOR_NOT_FOUND, FEED): 1,
+        (Withheld.AUTHOR_SUSPENDED, FEED): 1,
+        (Withheld.NOT_FOUND, FEED): 1,
+        (Withheld.BLOCKED, POST): 1,
+    }
+
+
+# --- the truth, whatever is cached ------------------------------------------------------------------------------------
+
 ids = st.integers(1, 12)
 users = st.integers(1, 4)
+edges = st.sets(st.tuples(users, users).filter(lambda edge: edge[0] != edge[1]), max_size=5)
 
 
 worlds = st.builds(
     World,
     authors=st.dictionaries(ids, users),
     names=st.dictionaries(users, st.text()),
+    suspended=st.sets(users, max_size=2),
+    blocks=edges,
+    mutes=edges,
+    listed_blocks=st.integers(0, 3),
     cached_posts=st.sets(ids),
     cached_names=st.sets(users),
+    cached_hides=st.sets(users),
 )
 
 
-@given(st.lists(st.tuples(ids, users)), worlds, st.booleans())
+def expected(mesh: World, post_id: int, viewer: int, surface: Surface) -> Outcome[Post]:
+    """The oracle."""
+    author_id = mesh.authors.get(post_id)
+    if author_id is None:
+        return Withheld.NOT_FOUND
+    if author_id not in mesh.names:
+        return Withheld.AUTHOR_NOT_FOUND
+    if author_id in mesh.suspended:
+        return Withheld.AUTHOR_SUSPENDED
+    if {(viewer, author_id), (author_id, viewer)} & set(mesh.blocks):
+        return Withheld.BLOCKED
+    if (viewer, author_id) in mesh.mutes and surface is FEED:
+        return Withheld.MUTED
+    return Shown(Post(post_id, author_id), mesh.names[author_id])
+
+
+@given(st.lists(st.tuples(ids, users)), worlds, st.integers(0, 4), st.sampled_from(Surface), st.booleans())
 async def test_outcomes_are_those_of_the_truth_whatever_is_cached_and_guessed(
-    asked: list[tuple[int, int]], mesh: World, guessed: bool
+    asked: list[tuple[int, int]], mesh: World, viewer: int, surface: Surface, guessed: bool
 ) -> None:
-    expected: dict[int, Outcome[Post]] = {}
-    for post_id, _ in asked:
-        author_id = mesh.authors.get(post_id)
-        if author_id is None:
-            expected[post_id] = Withheld.NOT_FOUND
-        elif author_id not in mesh.names:
-            expected[post_id] = Withheld.AUTHOR_NOT_FOUND
-        else:
-            expected[post_id] = Shown(Post(post_id, author_id), mesh.names[author_id])
+    post_ids = [post_id for post_id, _ in asked]
     guesses = [author_id for _, author_id in asked] if guessed else []
-    answer = await mesh.hydrate(*(post_id for post_id, _ in asked), author_ids=guesses)
-    assert list(answer.items()) == list(expected.items())
+    answer = await mesh.hydrate(*post_ids, author_ids=guesses, viewer=viewer, surface=surface)
+    assert answer == {post_id: expected(mesh, post_id, viewer, surface) for post_id in post_ids}
+    assert list(answer) == list(dict.fromkeys(post_ids))

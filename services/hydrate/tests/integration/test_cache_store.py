@@ -5,20 +5,25 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack
 from itertools import count
+from typing import TypeVar
 
 import pytest
 from devmesh.backends.valkey import Valkey
+from feed.graph.v1 import graph_pb2
 from feed.post.v1 import post_pb2
 from feedkit import key_scripts, keys, redis
 from feedkit.cursor import first_id_at
-from hydrate_service.cache_store import SETTLED_MS, CacheStore, NameLeases, PostLeases
-from hydrate_service.hydration import Hydrator, Outcome, Shown, Withheld
+from hydrate_service.cache_store import SETTLED_MS, AuthorLeases, CacheStore, HidesLeases, PostLeases
+from hydrate_service.hydration import Hydrator, Outcome, Shown
 from hydrate_service.truth import SharedReads
+from hydrate_service.visibility import NOTHING_HIDDEN, Author, Hides, Surface, Withheld
 
 pytestmark = pytest.mark.integration
 
 LIFE_SECONDS = 900.0
+VIC = 5
 _ids = count(1000)
+Value = TypeVar("Value")
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +39,16 @@ async def cache(valkey: Valkey) -> AsyncIterator[redis.Redis]:
 
 
 class Truth:
-    """Posts and names, how often they were read, and a way to hold a read up between its look and its answer."""
+    """All there is, how often it was read, and a way to hold a read up between its look and its answer."""
 
     def __init__(self) -> None:
         self.posts: dict[int, post_pb2.Post] = {}
-        self.names: dict[int, str] = {}
+        self.authors: dict[int, Author] = {}
+        self.hides: dict[int, Hides] = {}
         self.reads = 0
         self.looks: asyncio.Queue[None] = asyncio.Queue()
         self.may_answer: asyncio.Event | None = None
-        """What the next read of posts waits for between its look and its answer."""
+        """What the next read waits for between its look and its answer."""
 
     def written(self, author_id: int = 7) -> post_pb2.Post:
         """A new post."""
@@ -51,34 +57,45 @@ class Truth:
         return post
 
     async def load_posts(self, ids: Collection[int]) -> Mapping[int, post_pb2.Post]:
+        return await self._answer({id: self.posts[id] for id in ids if id in self.posts})
+
+    async def load_authors(self, ids: Collection[int]) -> Mapping[int, Author]:
+        return await self._answer({id: self.authors[id] for id in ids if id in self.authors})
+
+    async def load_hides(self, ids: Collection[int]) -> Mapping[int, Hides]:
+        return await self._answer({id: self.hides.get(id, NOTHING_HIDDEN) for id in ids})
+
+    async def between(self, viewer_id: int, author_ids: Collection[int]) -> Collection[int]:
+        """See `hydration.Blocks`; no test here has so many blocks."""
+        raise NotImplementedError
+
+    async def _answer(self, found: Mapping[int, Value]) -> Mapping[int, Value]:
         self.reads += 1
-        found = {id: self.posts[id] for id in ids if id in self.posts}
         held_up, self.may_answer = self.may_answer, None
         self.looks.put_nowait(None)
         if held_up:
             await held_up.wait()
         return found
 
-    async def load_names(self, ids: Collection[int]) -> Mapping[int, str]:
-        self.reads += 1
-        return {id: self.names[id] for id in ids if id in self.names}
-
 
 class Process:
     """The parts of one process of hydrate that share reads. Entered and left, so that its fills are done."""
 
     def __init__(self, cache: redis.Redis, truth: Truth) -> None:
-        self._posts = SharedReads(truth.load_posts, PostLeases(cache, LIFE_SECONDS), lambda: 5.0)
-        self._names = SharedReads(truth.load_names, NameLeases(cache, LIFE_SECONDS), lambda: 5.0)
-        self._hydrator = Hydrator(CacheStore(cache), self._posts, self._names)
+        self._shared = (
+            SharedReads(truth.load_posts, PostLeases(cache, LIFE_SECONDS), lambda: 5.0),
+            SharedReads(truth.load_authors, AuthorLeases(cache, LIFE_SECONDS), lambda: 5.0),
+            SharedReads(truth.load_hides, HidesLeases(cache, LIFE_SECONDS), lambda: 5.0),
+        )
+        self._hydrator = Hydrator(CacheStore(cache), *self._shared, truth, note_withheld=lambda reason, surface: None)
         self._open = AsyncExitStack()
 
-    async def hydrate(self, *post_ids: int) -> dict[int, Outcome[post_pb2.Post]]:
-        return await self._hydrator.hydrate(post_ids)
+    async def hydrate(self, *post_ids: int, viewer: int = 0) -> dict[int, Outcome[post_pb2.Post]]:
+        return await self._hydrator.hydrate(post_ids, viewer_id=viewer, surface=Surface.FEED)
 
     async def __aenter__(self) -> "Process":
-        await self._open.enter_async_context(self._posts)
-        await self._open.enter_async_context(self._names)
+        for shared in self._shared:
+            await self._open.enter_async_context(shared)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -88,14 +105,16 @@ class Process:
 @pytest.fixture
 def truth() -> Truth:
     truth = Truth()
-    truth.names = {7: "Ann", 8: "Bob"}
+    truth.authors = {7: Author(7, "Ann"), 8: Author(8, "Bob")}
     return truth
 
 
-async def hydrated(cache: redis.Redis, truth: Truth, *post_ids: int) -> dict[int, Outcome[post_pb2.Post]]:
+async def hydrated(
+    cache: redis.Redis, truth: Truth, *post_ids: int, viewer: int = 0
+) -> dict[int, Outcome[post_pb2.Post]]:
     """What a process of its own makes of posts; its fills are done."""
     async with Process(cache, truth) as process:
-        return await process.hydrate(*post_ids)
+        return await process.hydrate(*post_ids, viewer=viewer)
 
 
 async def held(cache: redis.Redis, key: str) -> bytes | None:
@@ -129,6 +148,26 @@ async def test_values_that_were_not_written_by_us_cost_no_answer(cache: redis.Re
     await cache.run(("DEL", keys.user(7)))
 
 
+@pytest.mark.parametrize("garbage", [b"V", b"V\0\0\0\0\1", b"V\0\0\0\0\0\0"])
+async def test_hides_that_were_not_written_by_us_hide_nothing_and_show_nothing(
+    cache: redis.Redis, truth: Truth, garbage: bytes
+) -> None:
+    post = truth.written()
+    truth.hides[VIC] = Hides((), [7], more_block=False)
+    await cache.run(("SET", keys.hidden(VIC), garbage))
+    assert await hydrated(cache, truth, post.id, viewer=VIC) == {post.id: Withheld.MUTED}
+    await cache.run(key_scripts.forget(keys.hidden(VIC)))
+
+
+async def test_a_user_whose_standing_is_not_cached_is_read_from_the_truth(cache: redis.Redis, truth: Truth) -> None:
+    """As one who was cached before there were standings."""
+    post = truth.written(8)
+    truth.authors[8] = Author(8, "Bob", suspended=True)
+    await cache.run(("SET", keys.user(8), keys.value(graph_pb2.User(id=8, name="Bob").SerializeToString())))
+    assert await hydrated(cache, truth, post.id) == {post.id: Withheld.AUTHOR_SUSPENDED}
+    await cache.run(key_scripts.forget(keys.user(8)))
+
+
 async def test_that_there_is_no_post_is_remembered(cache: redis.Redis, truth: Truth) -> None:
     absent = next(_ids)
     assert await hydrated(cache, truth, absent) == {absent: Withheld.NOT_FOUND}
@@ -149,7 +188,7 @@ async def test_that_there_is_no_user_is_not_remembered(cache: redis.Redis, truth
     author_id = next(_ids)
     post = truth.written(author_id)
     assert await hydrated(cache, truth, post.id) == {post.id: Withheld.AUTHOR_NOT_FOUND}
-    truth.names[author_id] = "Cleo"
+    truth.authors[author_id] = Author(author_id, "Cleo")
     assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Cleo")}
 
 
@@ -210,12 +249,88 @@ async def test_an_edit_shows_at_the_next_look_whoever_fills_in_when(cache: redis
         await asyncio.gather(*looks)
 
 
+# --- standing, and what is hidden -------------------------------------------------------------------------------------
+
+
+async def test_how_an_author_stands_is_filled_in_with_the_name(cache: redis.Redis, truth: Truth) -> None:
+    post = truth.written(author_id := next(_ids))
+    for suspended, expected in ((True, Withheld.AUTHOR_SUSPENDED), (False, Shown(post, "Eve"))):
+        truth.authors[author_id] = Author(author_id, "Eve", suspended)
+        await cache.run(key_scripts.forget(keys.user(author_id)))
+        assert await hydrated(cache, truth, post.id) == {post.id: expected}
+        reads = truth.reads
+        assert await hydrated(cache, truth, post.id) == {post.id: expected}
+        assert truth.reads == reads, "the second time from the cache"
+
+
+@pytest.mark.parametrize(
+    "hides",
+    [NOTHING_HIDDEN, Hides([6, 7], [8], more_block=False), Hides((), range(1, 5001), more_block=False)],
+    ids=["nothing", "some", "thousands"],
+)
+async def test_what_is_hidden_from_a_viewer_is_filled_in(cache: redis.Redis, truth: Truth, hides: Hides) -> None:
+    viewer, post, other = next(_ids) + 10_000, truth.written(7), truth.written(8)
+    truth.hides[viewer] = hides
+    cold = await hydrated(cache, truth, post.id, other.id, viewer=viewer)
+    reads = truth.reads
+    assert await hydrated(cache, truth, post.id, other.id, viewer=viewer) == cold
+    assert truth.reads == reads
+    payload = keys.payload(await held(cache, keys.hidden(viewer)))
+    assert payload is not None
+    blocked, muted, more_block = keys.decode_hidden(payload)
+    assert (list(blocked), list(muted), more_block) == (list(hides.blocked), list(hides.muted), False)
+    assert len(payload) == 5 + 8 * (len(hides.blocked) + len(hides.muted)), "nothing hidden is five bytes"
+    assert 0 < await life_ms(cache, keys.hidden(viewer)) <= LIFE_SECONDS * 1000
+
+
+async def test_a_block_is_seen_by_who_comes_after_it_also_while_an_older_look_is_under_way(
+    cache: redis.Redis, truth: Truth
+) -> None:
+    """Nor does the older look, which ends later, fill in what was true before."""
+    viewer, post = next(_ids) + 10_000, truth.written()
+    await hydrated(cache, truth, post.id)
+    may_answer = truth.may_answer = asyncio.Event()
+    truth.looks = asyncio.Queue()
+    async with Process(cache, truth) as process:
+        early = asyncio.create_task(process.hydrate(post.id, viewer=viewer))
+        await truth.looks.get()
+        truth.hides[viewer] = Hides([7], (), more_block=False)
+        await cache.run(key_scripts.forget(keys.hidden(viewer)))  # and now the block is acknowledged
+        async with asyncio.timeout(5):
+            assert await process.hydrate(post.id, viewer=viewer) == {post.id: Withheld.BLOCKED}
+        may_answer.set()
+        assert await early == {post.id: Shown(post, "Ann")}
+        assert await process.hydrate(post.id, viewer=viewer) == {post.id: Withheld.BLOCKED}
+    assert await hydrated(cache, truth, post.id, viewer=viewer) == {post.id: Withheld.BLOCKED}
+
+
+async def test_blocks_and_unblocks_show_at_the_next_look_whoever_fills_in_when(
+    cache: redis.Redis, truth: Truth
+) -> None:
+    viewer, post = next(_ids) + 10_000, truth.written()
+    async with Process(cache, truth) as one, Process(cache, truth) as another:
+        looks = list["asyncio.Task[object]"]()
+        for number in range(60):
+            looks += [
+                asyncio.create_task(process.hydrate(post.id, viewer=viewer))
+                for process in (one, another)
+                for _ in range(3)
+            ]
+            truth.hides[viewer] = NOTHING_HIDDEN if number % 2 else Hides([7], (), more_block=False)
+            await cache.run(key_scripts.forget(keys.hidden(viewer)))
+            answer = await (one, another)[number // 2 % 2].hydrate(post.id, viewer=viewer)
+            assert answer == {post.id: Shown(post, "Ann") if number % 2 else Withheld.BLOCKED}
+        await asyncio.gather(*looks)
+
+
 async def test_fifty_at_once_that_miss_are_few_reads(cache: redis.Redis, truth: Truth) -> None:
     posts = [truth.written(7 + place % 2) for place in range(20)]
     async with Process(cache, truth) as process:
-        answers = await asyncio.gather(*(process.hydrate(*(post.id for post in posts)) for _ in range(50)))
+        answers = await asyncio.gather(
+            *(process.hydrate(*(post.id for post in posts), viewer=number) for number in range(50))
+        )
     assert all(len(answer) == 20 and all(isinstance(one, Shown) for one in answer.values()) for answer in answers)
-    assert truth.reads <= 10
+    assert truth.reads <= 15
 
 
 # --- without Redis -----------------------------------------------------------------------------------------------------
@@ -227,7 +342,9 @@ async def test_without_redis_the_truth_is_told(truth: Truth) -> None:
         async with redis.connect(settings) as cache, Process(cache, truth) as process:
             post, absent = truth.written(), next(_ids)
             expected = {post.id: Shown(post, "Ann"), absent: Withheld.NOT_FOUND}
-            assert await process.hydrate(post.id, absent) == expected
+            assert await process.hydrate(post.id, absent, viewer=VIC) == expected
             server.kill()
+            truth.hides[VIC] = Hides([7], (), more_block=False)
+            assert await process.hydrate(post.id, viewer=VIC) == {post.id: Withheld.BLOCKED}
             del truth.posts[post.id]
-            assert await process.hydrate(post.id, absent) == dict.fromkeys(expected, Withheld.NOT_FOUND)
+            assert await process.hydrate(post.id, absent, viewer=VIC) == dict.fromkeys(expected, Withheld.NOT_FOUND)
