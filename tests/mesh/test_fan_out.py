@@ -22,7 +22,6 @@ pytestmark = pytest.mark.integration
 
 VISIBLE_MS = 5_000
 """The freshness that is promised in normal running; what is usual is a thirtieth of it, see `make bench`."""
-DAY_MS = 24 * 60 * 60 * 1000
 
 
 async def test_a_post_is_soon_visible_to_a_follower(mesh: Mesh, api: FeedApi, stored: StoredKeys) -> None:
@@ -173,27 +172,6 @@ async def test_nothing_is_lost_when_relays_are_killed_while_people_write(
     await settled(mesh)
     await assert_materialised(mesh, stored, followers)
     assert await differences(mesh, api, followers, 20) == []
-
-
-async def test_a_timeline_keeps_its_newest_posts_and_reading_goes_on_below_them(
-    mesh: Mesh, api: FeedApi, stored: StoredKeys
-) -> None:
-    followers = await users(api, "Follower", 4)
-    counts = (LENGTH - 1, LENGTH, LENGTH + 1, 3 * LENGTH)
-    authors = await users(api, "Author", 4)
-    for follower, author in zip(followers, authors, strict=True):
-        await api.follow(follower, author)
-    await warmed(mesh, api, stored, followers)
-    for author, count in zip(authors, counts, strict=True):
-        await posts_in_turn(api, [author], count)
-    await settled(mesh)
-    for follower, count in zip(followers, counts, strict=True):
-        held = await stored.timeline_ids(follower)
-        assert held == (await truth_of(mesh, follower))[:LENGTH]
-        assert len(held) == min(count, LENGTH)
-        assert DAY_MS < await stored.life_ms(keys.timeline(follower)) <= 28 * DAY_MS
-    for limit in (50, 7):
-        assert await differences(mesh, api, followers, limit) == []
 
 
 @pytest.mark.timeout(600)
