@@ -18,6 +18,7 @@ from hydrate_service.visibility import Author, Hides
 logger = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
+_ACTIVE, _SUSPENDED = graph_pb2.USER_STANDING_ACTIVE, graph_pb2.USER_STANDING_SUSPENDED
 
 SETTLED_MS = 60_000
 """How old an id must be for its absence to be remembered. Ids can be guessed before they are given to a post, so a younger
@@ -141,10 +142,9 @@ def _post(payload: bytes) -> post_pb2.Post | None:
 
 def _author(payload: bytes) -> Author | None:
     user = graph_pb2.User.FromString(payload)
-    # Who does not say how an author stands was written before anybody could be suspended, and is as good as unknown.
-    if not user.standing:
-        return None
-    return Author(user.id, user.name, user.standing == graph_pb2.USER_STANDING_SUSPENDED)
+    standing = user.standing
+    # Without it, the value was written before anybody could be suspended, and is as good as absent.
+    return Author(user.id, user.name, standing == _SUSPENDED) if standing else None
 
 
 def _hides(payload: bytes) -> Hides:
@@ -156,7 +156,7 @@ def _post_payload(post: post_pb2.Post | None) -> bytes:
 
 
 def _author_payload(author: Author) -> bytes:
-    standing = graph_pb2.USER_STANDING_SUSPENDED if author.suspended else graph_pb2.USER_STANDING_ACTIVE
+    standing = _SUSPENDED if author.suspended else _ACTIVE
     return graph_pb2.User(id=author.id, name=author.name, standing=standing).SerializeToString()
 
 

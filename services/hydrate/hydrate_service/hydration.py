@@ -128,7 +128,7 @@ class Hydrator(Generic[PostT]):
             )
             authors.update(named)
         viewing = Viewing(viewer_id, surface, hides if viewer_id else NOTHING_HIDDEN)
-        judgements = {author_id: judged(author_id, authors, viewing) for author_id in writers}
+        judgements = judged(writers, authors, viewing)
         outcomes = {post_id: _outcome(post_id, posts, judgements) for post_id in wanted}
         for outcome in outcomes.values():
             if isinstance(outcome, Withheld):
