@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import click
 import grpc.aio
 from rich.console import Console
+from rich.markup import escape
 
 from feedctl.accounts import AccountError
 from feedctl.settled import NotSettled, settled
@@ -51,9 +52,11 @@ def settle(targets: Targets, seconds: float) -> bool:
         return True
     try:
         with console.status("waiting for everything written to reach the timelines") as waiting:
-            asyncio.run(settled(targets.grpc["fanout"], seconds, lambda left: waiting.update(f"waiting: {left}")))
+            asyncio.run(
+                settled(targets.grpc["fanout"], seconds, lambda left: waiting.update(f"waiting: {escape(left)}"))
+            )
     except NotSettled as error:
-        console.print(f"[yellow]not settled after {seconds:g} s: {error}")
+        console.print(f"[yellow]not settled after {seconds:g} s: {escape(str(error))}", soft_wrap=True)
     except grpc.aio.AioRpcError as error:
         console.print(f"[yellow]fanout does not say whether the mesh has settled: {error.code().name}")
     else:

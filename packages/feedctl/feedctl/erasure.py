@@ -8,7 +8,6 @@ in Redis, and counts are compared of those who are named.
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple, cast
 
 import asyncpg
@@ -41,16 +40,28 @@ _GRAPH = {
     "outbox": "SELECT count(*) FROM outbox WHERE key = $1::bigint::text",
 }
 _POST = {
-    "posts": "SELECT count(*) FROM posts WHERE author_id = $1",
+    # Apart, because deleted and standing posts have an index each.
+    "posts": """
+        SELECT (SELECT count(*) FROM posts WHERE author_id = $1 AND NOT deleted)
+            + (SELECT count(*) FROM posts WHERE author_id = $1 AND deleted)
+    """,
     "idempotency_keys": "SELECT count(*) FROM idempotency_keys WHERE author_id = $1",
     "outbox": "SELECT count(*) FROM outbox WHERE key = $1::bigint::text",
 }
 _ACCOUNT = "SELECT id, name, standing FROM users WHERE id = $1"
-_POST_IDS = "SELECT id FROM posts WHERE author_id = $1 ORDER BY id DESC LIMIT $2"
+_POST_IDS = """
+(SELECT id FROM posts WHERE author_id = $1 AND NOT deleted ORDER BY id DESC LIMIT $2)
+UNION ALL (SELECT id FROM posts WHERE author_id = $1 AND deleted LIMIT $2)
+LIMIT $2
+"""
+# Each kind is limited alone, so that nobody's millions are put together first.
 _TIED = """
-SELECT follower_id FROM follows WHERE followee_id = $1 UNION SELECT followee_id FROM follows WHERE follower_id = $1
-UNION SELECT blocker_id FROM blocks WHERE blocked_id = $1 UNION SELECT blocked_id FROM blocks WHERE blocker_id = $1
-UNION SELECT muter_id FROM mutes WHERE muted_id = $1 UNION SELECT muted_id FROM mutes WHERE muter_id = $1
+(SELECT follower_id FROM follows WHERE followee_id = $1 LIMIT $2)
+UNION (SELECT followee_id FROM follows WHERE follower_id = $1 LIMIT $2)
+UNION (SELECT blocker_id FROM blocks WHERE blocked_id = $1 LIMIT $2)
+UNION (SELECT blocked_id FROM blocks WHERE blocker_id = $1 LIMIT $2)
+UNION (SELECT muter_id FROM mutes WHERE muted_id = $1 LIMIT $2)
+UNION (SELECT muted_id FROM mutes WHERE muter_id = $1 LIMIT $2)
 LIMIT $2
 """
 _MISCOUNTED = """
@@ -79,7 +90,7 @@ class Ties:
     """What leads to a user, as far as it is remembered."""
 
     post_ids: Sequence[int] = ()
-    """The user's posts, the newest first, MOST_POSTS at most."""
+    """The user's posts: the newest MOST_POSTS at most."""
     user_ids: Sequence[int] = ()
     """Who followed, blocked or muted the user, or the other way round: MOST_TIES at most."""
 
@@ -117,8 +128,18 @@ class Stores:
         return Ties(post_ids, [row[0] for row in await self._graph.fetch(_TIED, user_id, MOST_TIES)])
 
     async def left(self, user_id: int, ties: Ties) -> list[Trace]:
-        """All that is left of a user, but for what only `scan` finds."""
-        return [*await self.rows(user_id), *await self.keys(user_id), *await self.copies(user_id, ties)]
+        """What is left of a user, but for what `counts` and `scan` find. Redis is only looked at when the rows are gone."""
+        rows = await self.rows(user_id)
+        return rows if total(rows) else rows + await self.copies(user_id, ties)
+
+    async def everything_left(self, user_id: int, ties: Ties, most_keys: int) -> list[Trace]:
+        """All that is left of a user. What only `scan` finds is looked for in about so many keys at most."""
+        return [
+            *await self.rows(user_id),
+            *await self.copies(user_id, ties),
+            await self.counts(ties),
+            await self.scan(user_id, most_keys),
+        ]
 
     async def rows(self, user_id: int) -> list[Trace]:
         """What is left in the databases."""
@@ -128,39 +149,46 @@ class Stores:
             for table, query in queries.items()
         ]
 
-    async def keys(self, user_id: int) -> list[Trace]:
-        """What is left in the keys of the user's own."""
-        cached = [key(user_id) for key in (keys.context, keys.hidden, keys.own, keys.recents, keys.user)]
-        async with self._pipeline() as pipeline:
-            pipeline.exists(keys.timeline(user_id))
-            for key in cached:
-                pipeline.get(key)
-            timeline, *values = await pipeline.execute()
-        left = {keys.timeline(user_id): timeline} | {
-            key: int(holds_something(value)) for key, value in zip(cached, values, strict=True)
-        }
-        return [Trace(f"redis: {key}", "key", found) for key, found in left.items()]
-
     async def copies(self, user_id: int, ties: Ties) -> list[Trace]:
-        """What is left of what the user wrote, and among those who were tied to them."""
-        posts = sum([await self._held(ids) for ids in _batches(ties.post_ids, _KEYS_AT_ONCE)])
-        found = {keys.timeline: 0, keys.context: 0, keys.hidden: 0}
-        for ids in _batches(ties.user_ids, _TIMELINES_AT_ONCE):
-            async with self._pipeline() as pipeline:
-                for key in found:
-                    for tied in ids:
-                        pipeline.get(key(tied))
-                values = iter(await pipeline.execute())
-            for key, names in ((keys.timeline, in_timeline), (keys.context, in_context), (keys.hidden, in_hidden)):
-                found[key] += sum(names(value, user_id) for value in islice(values, len(ids)))
+        """What is left in Redis, of the user's own and, as far as ties are known, of the posts and among others."""
+        return [*await self._own_keys(user_id), *await self._posts(ties), *await self._with_others(user_id, ties)]
+
+    async def counts(self, ties: Ties) -> Trace:
+        """Of how many who were tied to a user the counts of follows do not equal the follows."""
         miscounted = await self._graph.fetchval(_MISCOUNTED, ties.user_ids)
-        tied = f"of {len(ties.user_ids)} who were tied"
+        return Trace("graph: counts that do not equal their rows", _of_tied(ties), miscounted)
+
+    async def _own_keys(self, user_id: int) -> list[Trace]:
+        timeline, *cached = (
+            key(user_id) for key in (keys.timeline, keys.context, keys.hidden, keys.own, keys.recents, keys.user)
+        )
+        stored, *values = await self._redis.mget(timeline, *cached)
         return [
-            Trace("redis: post:v1:*", f"{len(ties.post_ids)} known posts", posts),
-            Trace("redis: tl:v1:*", tied, found[keys.timeline]),
-            Trace("redis: ctx:v1:*", tied, found[keys.context]),
-            Trace("redis: hidden:v1:*", tied, found[keys.hidden]),
-            Trace("graph: counts that do not equal their rows", tied, miscounted),
+            Trace(f"redis: {timeline}", "key", int(stored is not None)),
+            *(
+                Trace(f"redis: {key}", "key", int(holds_something(value)))
+                for key, value in zip(cached, values, strict=True)
+            ),
+        ]
+
+    async def _posts(self, ties: Ties) -> list[Trace]:
+        found = 0
+        for ids in _batches(ties.post_ids, _KEYS_AT_ONCE):
+            values = await self._redis.mget([keys.post(post_id) for post_id in ids])
+            # That there is no such post is cached too.
+            found += sum(bool(keys.payload(value)) for value in values)
+        return [Trace("redis: post:v1:*", f"{len(ties.post_ids)} known posts", found)]
+
+    async def _with_others(self, user_id: int, ties: Ties) -> list[Trace]:
+        names = {keys.timeline: in_timeline, keys.context: in_context, keys.hidden: in_hidden}
+        found = dict.fromkeys(names, 0)
+        for ids in _batches(ties.user_ids, _TIMELINES_AT_ONCE):
+            for key, is_named in names.items():
+                values = await self._redis.mget(list(map(key, ids)))
+                found[key] += sum(is_named(value, user_id) for value in values)
+        return [
+            Trace(f"redis: {pattern}:v1:*", _of_tied(ties), count)
+            for pattern, count in zip(("tl", "ctx", "hidden"), found.values(), strict=True)
         ]
 
     async def scan(self, user_id: int, most: int) -> Trace:
@@ -177,17 +205,9 @@ class Stores:
             "redis: post:v1:* by author", f"{'the first ' * bool(cursor)}{min(looked, size)} of {size} keys", found
         )
 
-    async def _held(self, post_ids: Sequence[int]) -> int:
-        """How many of these posts are there in Redis: that there is none is no post."""
-        values = await self._redis.mget([keys.post(post_id) for post_id in post_ids])
-        return sum(bool(keys.payload(value)) for value in values)
-
     async def _written_by(self, user_id: int, names: Sequence[bytes]) -> int:
         values: list[bytes | None] = await self._redis.mget(names) if names else []
         return sum(is_post_of(value, user_id) for value in values)
-
-    def _pipeline(self) -> Any:
-        return self._redis.pipeline(transaction=False)
 
 
 @asynccontextmanager
@@ -262,6 +282,10 @@ def in_hidden(value: bytes | None, user_id: int) -> bool:
         return False
     hidden = keys.decode_hidden(payload)
     return user_id in hidden.blocked or user_id in hidden.muted
+
+
+def _of_tied(ties: Ties) -> str:
+    return f"of {len(ties.user_ids)} who were tied"
 
 
 def _batches(ids: Sequence[int], size: int) -> list[Sequence[int]]:

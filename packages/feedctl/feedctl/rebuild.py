@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 BATCH = 200
 """How many viewers are looked at together."""
-AT_ONCE = 20
-"""How many requests are under way at the same time."""
+MOST_AT_ONCE = 20
+"""How many requests are under way at the same time at most."""
 
 fanout_grpc = cast("Any", _fanout_grpc)
 graph_grpc = cast("Any", _graph_grpc)
@@ -112,6 +112,8 @@ class Rebuild:
         self._redis = standing_in
         self._tally = tally
         self._turn = even_pace(per_second)
+        # What comes in a tenth of a second: little is asked for twice when another run goes on after this one.
+        self._at_once = max(1, min(MOST_AT_ONCE, int(per_second / 10)))
 
     async def run(self, viewer_ids: Sequence[int], progress: Callable[[int], None]) -> None:
         """Ask for everybody's timeline; `progress` is told how many viewers are done with.
@@ -119,7 +121,7 @@ class Rebuild:
         `viewer_ids` are ascending. Raises feedkit.errors.FeedError.
         """
         for batch in _parts(viewer_ids, BATCH):
-            for some in _parts(await self._following(await self._missing(batch)), AT_ONCE):
+            for some in _parts(await self._following(await self._missing(batch)), self._at_once):
                 await asyncio.gather(*map(self._ask, some))
                 self._tally.reached = some[-1]
                 progress(self._tally.viewers)

@@ -75,9 +75,7 @@ class Slots(click.ParamType[range]):
     show_default=True,
     help="How long to wait at the end until everything asked for is done.",
 )
-@pass_targets
 def rebuild(
-    targets: Targets,
     *,
     viewers: tuple[int, ...],
     slots: tuple[range, ...],
@@ -101,12 +99,16 @@ def rebuild(
     """
     if sum(map(bool, (viewers, slots, everybody))) != 1:
         raise click.UsageError("one of --viewer, --slots and --all says whose timelines")
-    selection = Selection(viewers, slots, active_days, after)
-    tally = Tally(after)
+    _rebuild(Selection(viewers, slots, active_days, after), missing=missing, rate=rate, settle_seconds=settle_seconds)
+
+
+@pass_targets
+def _rebuild(targets: Targets, selection: Selection, *, missing: bool, rate: float, settle_seconds: float) -> None:
+    tally = Tally(selection.after)
     try:
         asyncio.run(_ask_for(selection, targets, tally, missing=missing, rate=rate))
     except KeyboardInterrupt:
-        console.print(f"{_told(tally)}\nstopped; the same command goes on with --after {tally.reached}")
+        console.print(f"{_told(tally)}\nstopped; the same command goes on with --after {tally.reached}", soft_wrap=True)
         sys.exit(INTERRUPTED)
     except FeedError as error:
         console.print(_told(tally))

@@ -15,7 +15,7 @@ from feedctl.erasure import Account, Stores, Ties, Trace, stores, total
 from feedctl.targets import Targets
 
 LOOK_SECONDS = 0.25
-"""How often it is looked how far an erasure has come."""
+"""How long it is waited, at least, until it is looked again how far an erasure has come."""
 
 USER_ID = click.IntRange(1, 2**63 - 1)
 
@@ -119,11 +119,12 @@ async def _purge(
         ties = Ties(user_ids=tied)
         if not (verify and account.is_deleted):
             ties = await _erase(look_in, Accounts(targets), account, ties, yes=yes, wait=wait)
-        traces = await look_in.left(user_id, ties)
         if verify:
-            traces.append(await look_in.scan(user_id, scan))
+            traces = await look_in.everything_left(user_id, ties, scan)
             console.print(_table(traces))
-    console.print(_verdict(user_id, traces))
+        else:
+            traces = await look_in.left(user_id, ties)
+    console.print(_verdict(user_id, traces), soft_wrap=True)
     return total(traces)
 
 
@@ -137,15 +138,24 @@ async def _erase(look_in: Stores, accounts: Accounts, account: Account, named: T
             abort=True,
         )
     await accounts.delete(account.user_id)
+    await _until_erased(look_in, account.user_id, ties, wait)
+    return ties
+
+
+async def _until_erased(look_in: Stores, user_id: int, ties: Ties, wait: float) -> None:
+    """Return when nothing is left, or after so many seconds."""
+    began = monotonic()
     with _progress() as progress:
-        task = progress.add_task(f"erasing user {account.user_id}", total=None)
-        deadline = monotonic() + wait
+        task = progress.add_task(f"erasing user {user_id}", total=None)
         most = 1
-        while (left := total(await look_in.left(account.user_id, ties))) and monotonic() < deadline:
+        while (looked := monotonic()) < began + wait:
+            left = total(await look_in.left(user_id, ties))
+            if not left:
+                return
             most = max(most, left)
             progress.update(task, total=most, completed=most - left)
-            await asyncio.sleep(LOOK_SECONDS)
-    return ties
+            # Counting what somebody with millions has takes time: a tenth of it all at most.
+            await asyncio.sleep(max(LOOK_SECONDS, 9 * (monotonic() - looked)))
 
 
 def _progress() -> Progress:
