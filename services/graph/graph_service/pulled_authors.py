@@ -105,4 +105,5 @@ class PulledAuthors:
 
     async def shrunk(self, follower_count: int, limit: int) -> list[ShrunkAuthor]:
         """At most `limit` authors in the index with fewer than `follower_count` followers, those with the fewest first."""
-        return await self._store.shrunk(follower_count, limit)
+        # Nobody has fewer than none; where everybody is pulled, the index is as long as there are authors.
+        return await self._store.shrunk(follower_count, limit) if follower_count else []
