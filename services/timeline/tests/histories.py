@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from timeline_service.entries import Entry
 from timeline_service.hydration import MOST_AT_ONCE, Outcome, Shown, Unavailable, Withheld
 from timeline_service.mix import Mix, Page
-from timeline_service.source import NOT_NOW, TOP, Source, Stretch
+from timeline_service.source import NOT_NOW, TOP, Stretch
 from timeline_service.viewer import Viewer
 
 FOLLOWED = (1, 2, 3)
@@ -45,6 +45,7 @@ class Listed:
         self.posts = posts
         self._at_hand = at_hand
         self.reads: list[tuple[int, int]] = []
+        self.left_out: set[int] = set()
         self._cap = cap
         self._stops = stops
         self._sure = sure
@@ -61,9 +62,16 @@ class Listed:
             raise UnavailableError.of_dependency("source")
         return self._below(position, limit)
 
+    def leave_out(self, author_id: int) -> None:
+        """See `source.Source`."""
+        self.left_out.add(author_id)
+
     def _below(self, position: int, limit: int) -> Stretch:
         stop = max((stop for stop in self._stops if stop < position), default=0)
-        there = sorted((post for post in self.posts if stop <= post < position), reverse=True)
+        there = sorted(
+            (post for post, author in self.posts.items() if stop <= post < position and author not in self.left_out),
+            reverse=True,
+        )
         most = min(limit, self._cap)
         found, rest = there[:most], there[most:]
         if rest:
@@ -85,9 +93,12 @@ class Hydration:
         withheld: Collection[int] = (),
         unavailable: dict[int, int] | None = None,
         failures: Iterable[bool] = (),
+        *,
+        withheld_authors: Collection[int] = (),
     ) -> None:
         self.calls: list[list[int]] = []
         self.withheld = set(withheld)
+        self.withheld_authors = set(withheld_authors)
         self._unavailable = unavailable or {}
         self._failures = iter(failures)
 
@@ -99,12 +110,14 @@ class Hydration:
         self.calls.append(list(post_ids))
         if next(self._failures, False):
             raise UnavailableError.of_dependency("hydrate")
-        return [self._outcome(post_id) for post_id in post_ids]
+        return [self._outcome(*entry) for entry in entries]
 
-    def _outcome(self, post_id: int) -> Outcome[int]:
+    def _outcome(self, post_id: int, author_id: int) -> Outcome[int]:
         if self._unavailable.get(post_id, 0) > 0:
             self._unavailable[post_id] -= 1
             return Unavailable("post")
+        if author_id in self.withheld_authors:
+            return Withheld(with_its_author=True)
         return Withheld() if post_id in self.withheld else Shown(post_id)
 
 
@@ -120,14 +133,16 @@ class Mixed(NamedTuple):
     """A mix over the same sources for every page."""
 
     mix: Mix[int]
-    sources: Sequence[Source]
+    sources: Sequence[Listed]
 
     async def page(self, viewer: Viewer, position: int, size: int) -> Page[int]:
         """See `mix.Mix`."""
+        for source in self.sources:
+            source.left_out.clear()
         return await self.mix.page(viewer, self.sources, position, size)
 
 
-def mix_of(*sources: Source, hydration: Hydration | None = None, rounds: int = 8) -> Mixed:
+def mix_of(*sources: Listed, hydration: Hydration | None = None, rounds: int = 8) -> Mixed:
     """A mix over these sources."""
     return Mixed(Mix(hydration or Hydration(), hydration_rounds=rounds), sources)
 

@@ -102,6 +102,24 @@ async def test_authors_whose_lists_cannot_be_had_are_pulled_and_not_loaded_again
     assert pull.asked[0] == {2}
 
 
+async def test_an_author_who_is_left_out_is_neither_listed_nor_loaded_nor_pulled() -> None:
+    loads: list[Sequence[int]] = []
+
+    async def load(author_ids: Sequence[int]) -> Mapping[int, AuthorPosts]:
+        loads.append(author_ids)
+        return listed(BY_TURNS, {1: 10})
+
+    pull = Pull(BY_TURNS)
+    source = AuthorsSource(listed(BY_TURNS, {2: 20}), [1, 3], load, pull)
+    source.leave_out(2)
+    source.leave_out(3)
+    stretch = await source.read(21, 100)
+    assert (set(stretch.author_ids), stretch.complete_to, loads, pull.asked) == ({1}, 11, [[1]], [])
+    await source.read(11, 100)
+    source.leave_out(1)
+    assert (source.peek(11, 100), pull.asked) == (Stretch([], [], 0), [{1}])
+
+
 @unhurried
 @given(
     st.dictionaries(st.integers(1, 60), st.sampled_from(AUTHORS), min_size=20),

@@ -37,6 +37,7 @@ def worlds(draw: st.DrawFn) -> World:
     followees = draw(st.just(set(FOLLOWEES)) | st.sets(st.sampled_from(FOLLOWEES)))
     world = World({post: author for post, author in written.items() if post not in deleted}, followees)
     world.deleted = deleted
+    world.suspended = draw(st.sets(st.sampled_from(_AUTHORS), max_size=2) | st.just(set[int]()))
     world.pulled = draw(st.frozensets(st.sampled_from(_AUTHORS), max_size=3) | st.none())
     for place in draw(st.lists(st.sampled_from(_places), max_size=12)):
         changed(draw, world, place)()
@@ -214,6 +215,45 @@ async def test_a_timeline_too_short_for_the_first_page_is_wished_for() -> None:
     world.warm(horizon=90)
     assert await page(Reader(world)) == world.expected[:20]
     assert world.wished == [VIEWER.id]
+
+
+def spammed(posts_of_spammer: int, **settings: Any) -> World:
+    """A world whose newest posts are all of author 1, who is suspended."""
+    world = feed(100, **settings)
+    world.posts |= posts(*range(101, 101 + posts_of_spammer), author=1)
+    world.suspended = {1}
+    return world
+
+
+async def test_a_page_is_full_though_all_the_newest_posts_are_of_a_suspended_followee() -> None:
+    world = spammed(700)
+    world.warm()
+    reader = Reader(world)
+    assert await page(reader) == world.expected[:20]
+    assert len(reader.hydration.calls) == 2
+    assert sorted(world.calls) == ["redis glance", "redis recents", "redis timeline"]
+    assert (world.wished, len(world.expected)) == ([], 80)
+
+
+async def test_where_a_timeline_has_nothing_but_posts_of_a_suspended_followee_the_others_are_pulled() -> None:
+    world = spammed(700)
+    world.warm(horizon=100)
+    reader = Reader(world)
+    assert await page(reader) == world.expected[:20]
+    assert (len(reader.hydration.calls), world.calls.count("post pull 4")) == (2, 1)
+    assert world.wished == [], "rebuilt, it would be the same"
+
+
+@pytest.mark.parametrize("suspended", [{1}, {1, 2, 4, 5}, {1, VIEWER.id}, {*FOLLOWEES, VIEWER.id}])
+@pytest.mark.parametrize("cached", ["everything", "above a horizon", "nothing"])
+async def test_a_walk_past_suspended_followees_is_right_and_ends(suspended: set[int], cached: str) -> None:
+    world = spammed(700)
+    world.suspended = suspended
+    if cached != "nothing":
+        world.warm(horizon=0 if cached == "everything" else 400)
+    pages = await walk(Reader(world, list_length=50), 20)
+    assert flat(pages) == world.expected
+    assert len(pages) <= math.ceil(len(world.expected) / 20) + 1
 
 
 async def test_a_timeline_that_has_everything_is_not_wished_for_however_short() -> None:

@@ -37,6 +37,9 @@ class Said:
         """See `source.Source`."""
         return next(self._stretches)
 
+    def leave_out(self, author_id: int) -> None:
+        """See `source.Source`."""
+
 
 # --- the worked example ----------------------------------------------------------------------------------------------
 
@@ -105,6 +108,16 @@ async def test_entries_outside_the_stretch_are_ignored(stray: int) -> None:
 async def test_entries_of_strangers_are_dropped() -> None:
     merge = merge_of(Listed({3: 1, 2: STRANGER, 1: 1}))
     assert ids(await merge.take(2)) == [3, 1]
+
+
+async def test_an_author_who_is_left_out_is_emitted_no_more_and_no_source_is_asked_for_them() -> None:
+    sources = [Listed({9: 1, 7: 2, 5: 1, 3: 2}), Listed({8: 2, 6: 1, 4: 2, 2: 1})]
+    merge = merge_of(*sources)
+    assert ids(await merge.take(2)) == [9, 8]
+    merge.leave_out(2)
+    assert ids(await merge.take(9)) == [6, 5, 2]
+    assert merge.ended
+    assert [source.left_out for source in sources] == [{2}, {2}]
 
 
 # --- no more work than needed ----------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Pages of a home timeline: full where they can be, never past what is not certain, ended exactly at the end."""
 
 import math
+from collections.abc import Collection
 from itertools import pairwise
 
 import pytest
@@ -31,9 +32,14 @@ def flat(pages: list[list[int]]) -> list[int]:
     return [post for page in pages for post in page]
 
 
-def timeline_of(history: dict[int, int], withheld: set[int]) -> list[int]:
+def timeline_of(
+    history: dict[int, int], withheld: Collection[int], withheld_authors: Collection[int] = ()
+) -> list[int]:
     """The oracle: what a walk must show."""
-    return sorted((p for p, author in history.items() if author in FOLLOWED and p not in withheld), reverse=True)
+    authors = set(FOLLOWED).difference(withheld_authors)
+    return sorted(
+        (post for post, author in history.items() if author in authors and post not in withheld), reverse=True
+    )
 
 
 def written(count: int) -> dict[int, int]:
@@ -43,18 +49,20 @@ def written(count: int) -> dict[int, int]:
 
 sizes = st.integers(1, 12)
 withheld_ids = st.sets(st.integers(1, 150), max_size=40)
+some_authors = st.sets(st.sampled_from(FOLLOWED), max_size=2)
 
 # --- every walk equals the oracle ------------------------------------------------------------------------------------
 
 
 @unhurried
-@given(histories(), withheld_ids, sizes)
+@given(histories(), withheld_ids, some_authors, sizes)
 async def test_a_walk_shows_exactly_the_timeline(
-    history: tuple[dict[int, int], list[Listed]], withheld: set[int], size: int
+    history: tuple[dict[int, int], list[Listed]], withheld: set[int], withheld_authors: set[int], size: int
 ) -> None:
     everything, sources = history
-    pages = await walk(mix_of(*sources, hydration=Hydration(withheld)), size)
-    expected = timeline_of(everything, withheld)
+    hydration = Hydration(withheld, withheld_authors=withheld_authors)
+    pages = await walk(mix_of(*sources, hydration=hydration), size)
+    expected = timeline_of(everything, withheld, withheld_authors)
     assert flat(pages) == expected
     assert len(pages) <= math.ceil(len(expected) / size) + 1
     assert all(len(page) == size for page in pages[:-1]), "a page is short only at the end"
@@ -69,14 +77,18 @@ async def test_a_walk_may_begin_anywhere(history: tuple[dict[int, int], list[Lis
 
 
 @unhurried
-@given(histories(), withheld_ids, sizes, st.integers(1, 2))
+@given(histories(), withheld_ids, some_authors, sizes, st.integers(1, 2))
 async def test_bounded_rounds_make_pages_short_and_lose_nothing(
-    history: tuple[dict[int, int], list[Listed]], withheld: set[int], size: int, rounds: int
+    history: tuple[dict[int, int], list[Listed]],
+    withheld: set[int],
+    withheld_authors: set[int],
+    size: int,
+    rounds: int,
 ) -> None:
     everything, sources = history
-    hydration = Hydration(withheld)
+    hydration = Hydration(withheld, withheld_authors=withheld_authors)
     pages = await walk(mix_of(*sources, hydration=hydration, rounds=rounds), size)
-    assert flat(pages) == timeline_of(everything, withheld)
+    assert flat(pages) == timeline_of(everything, withheld, withheld_authors)
     assert len(hydration.calls) <= rounds * len(pages)
 
 
@@ -87,6 +99,7 @@ flaws = st.lists(st.booleans(), max_size=12)
 @given(
     history=histories(),
     withheld=withheld_ids,
+    withheld_authors=some_authors,
     size=sizes,
     reads_failing=flaws,
     hydrations_failing=flaws,
@@ -96,6 +109,7 @@ async def test_a_walk_that_is_retried_through_failures_shows_exactly_the_timelin
     *,
     history: tuple[dict[int, int], list[Listed]],
     withheld: set[int],
+    withheld_authors: set[int],
     size: int,
     reads_failing: list[bool],
     hydrations_failing: list[bool],
@@ -103,10 +117,10 @@ async def test_a_walk_that_is_retried_through_failures_shows_exactly_the_timelin
 ) -> None:
     everything, sources = history
     sources = [Listed(source.posts, cap=4, failures=reads_failing) for source in sources]
-    hydration = Hydration(withheld, dict(unavailable), hydrations_failing)
+    hydration = Hydration(withheld, dict(unavailable), hydrations_failing, withheld_authors=withheld_authors)
     failures = len(sources) * len(reads_failing) + len(hydrations_failing) + sum(unavailable.values())
     pages = await walk(mix_of(*sources, hydration=hydration), size, retries=failures)
-    assert flat(pages) == timeline_of(everything, withheld)
+    assert flat(pages) == timeline_of(everything, withheld, withheld_authors)
 
 
 @unhurried
@@ -186,6 +200,47 @@ async def test_the_end_is_said_where_only_withheld_posts_are_left_that_were_look
 
 async def test_posts_of_strangers_are_not_shown() -> None:
     assert await walk(mix_of(Listed({3: FOLLOWED[1], 2: STRANGER, 1: VIEWER.id})), 2) == [[3, 1]]
+
+
+@pytest.mark.parametrize("rounds", [2, 8])
+async def test_an_author_who_is_withheld_altogether_is_left_out_however_much_they_wrote(rounds: int) -> None:
+    gone, others = FOLLOWED[1], written(5000)
+    history = {post: gone if place >= 100 else FOLLOWED[0] for place, post in enumerate(sorted(others))}
+    source, hydration = Listed(history, cap=50), Hydration(withheld_authors=[gone])
+    page = await mix_of(source, hydration=hydration, rounds=rounds).page(VIEWER, TOP, 20)
+    assert page.posts == timeline_of(history, (), [gone])[:20]
+    assert ([len(call) for call in hydration.calls], len(source.reads)) == ([20, 40], 2)
+
+
+async def test_a_walk_through_thousands_that_are_withheld_is_made_of_full_pages() -> None:
+    gone = FOLLOWED[1]
+    history = {post: gone if place % 500 > 4 else FOLLOWED[0] for place, post in enumerate(sorted(written(5000)))}
+    hydration = Hydration(withheld_authors=[gone])
+    pages = await walk(mix_of(Listed(history), hydration=hydration), 20)
+    assert flat(pages) == timeline_of(history, (), [gone])
+    assert [len(page) for page in pages] == [20, 20, 10]
+
+
+async def test_an_author_who_is_shown_again_is_shown_from_the_next_page_on() -> None:
+    history = {9: 1, 8: 2, 7: 1, 6: 2, 5: 1, 4: 2}
+    hydration = Hydration(withheld_authors=[2])
+    mix = mix_of(Listed(history), hydration=hydration)
+    first = await mix.page(VIEWER, TOP, 2)
+    assert first.posts == [9, 7]
+    hydration.withheld_authors.clear()
+    assert first.next_position is not None
+    assert (await mix.page(VIEWER, first.next_position, 5)).posts == [6, 5, 4]
+
+
+async def test_a_page_whose_look_ahead_is_of_an_author_left_out_looks_further_ahead() -> None:
+    hydration = Hydration(withheld_authors=[2])
+    assert await mix_of(Listed({9: 2, 8: 1, 7: 2}), hydration=hydration).page(VIEWER, TOP, 2) == Page([8], None)
+    assert await mix_of(Listed({9: 2, 8: 2, 7: 2}), hydration=hydration).page(VIEWER, TOP, 2) == Page([], None)
+
+
+async def test_what_is_not_known_of_an_author_left_out_holds_nobody_up() -> None:
+    hydration = Hydration(withheld_authors=[2], unavailable={8: 1})
+    assert await mix_of(Listed({9: 2, 8: 2, 7: 1}), hydration=hydration).page(VIEWER, TOP, 3) == Page([7], None)
 
 
 async def test_when_rounds_run_out_the_page_is_short_and_says_where_to_go_on() -> None:

@@ -11,10 +11,10 @@ from .world import STALENESS, Clock
 
 
 class Graph:
-    """The truth: author and the version at which they entered."""
+    """The truth: who entered, and who left by a negative number, in the order in which that happened."""
 
     def __init__(self) -> None:
-        self.entered: list[int] = []
+        self.changed: list[int] = []
         self.asked: list[int] = []
         self.failures: list[Exception] = []
         self.hangs = False
@@ -26,7 +26,10 @@ class Graph:
             await asyncio.Event().wait()
         if self.failures:
             raise self.failures.pop()
-        return Changes(len(self.entered), self.entered[since:])
+        news = list(dict.fromkeys(abs(change) for change in self.changed[since:]))
+        inside = {abs(change): change > 0 for change in self.changed}
+        entered = [author_id for author_id in news if inside[author_id]]
+        return Changes(len(self.changed), entered, [author_id for author_id in news if not inside[author_id]])
 
 
 def index_of(graph: Graph, clock: Clock, staleness: float = STALENESS) -> PulledIndex:
@@ -45,10 +48,10 @@ async def test_it_is_unknown_until_it_has_been_asked_for() -> None:
 async def test_a_refresh_asks_for_what_has_changed_alone() -> None:
     graph, clock = Graph(), Clock()
     index = index_of(graph, clock)
-    graph.entered = [7, 5]
+    graph.changed = [7, 5]
     await index.refresh()
     assert index.authors == {7, 5}
-    graph.entered = [7, 5, 6]
+    graph.changed = [7, 5, 6]
     await index.refresh()
     await index.refresh()
     assert (index.authors, graph.asked) == ({5, 6, 7}, [0, 2, 3])
@@ -91,6 +94,20 @@ async def test_a_failed_refresh_makes_it_no_younger() -> None:
     assert index.authors is None
 
 
+async def test_who_has_left_is_not_in_it_any_more_and_may_come_back() -> None:
+    graph, clock = Graph(), Clock()
+    index = index_of(graph, clock)
+    graph.changed = [7, 5]
+    await index.refresh()
+    for changed, expected in (([-7], {5}), ([7], {5, 7}), ([-7, 7, 6], {5, 6, 7}), ([-5, -6, -7], set[int]())):
+        graph.changed += changed
+        await index.refresh()
+        assert index.authors == expected
+    graph.changed.append(-9)
+    await index.refresh()
+    assert index.authors == frozenset(), "one who was never known"
+
+
 async def test_an_author_who_is_announced_is_in_it_at_once() -> None:
     graph, clock = Graph(), Clock()
     index = index_of(graph, clock)
@@ -98,6 +115,50 @@ async def test_an_author_who_is_announced_is_in_it_at_once() -> None:
     before = index.authors
     index.entered(7)
     assert (before, index.authors) == (frozenset(), {7}), "who looked it up keeps what they saw"
+
+
+async def test_an_announcement_counts_until_the_index_must_have_told_by_itself() -> None:
+    graph, clock = Graph(), Clock()
+    index = index_of(graph, clock)
+    index.entered(7)
+    clock.now += STALENESS - 0.5
+    index.entered(8)
+    await index.refresh()
+    assert index.authors == {7, 8}
+    clock.now += 0.5
+    await index.refresh()
+    assert index.authors == {8}, "a late announcement of one who has left keeps nobody"
+    index.entered(8)
+    clock.now += STALENESS - 0.5
+    await index.refresh()
+    assert index.authors == {8}, "announced again meanwhile"
+    clock.now += 0.5
+    await index.refresh()
+    assert index.authors == frozenset()
+
+
+async def test_an_announcement_outlives_an_answer_to_what_was_asked_before_it() -> None:
+    """The author leaves, and the index is asked for; they enter again and post, and only then the answer comes."""
+    graph, clock = Graph(), Clock()
+    graph.changed = [7]
+    may_answer = asyncio.Event()
+
+    async def slowly(since: int) -> Changes:
+        changes = await graph.changes(since)
+        if since:
+            await may_answer.wait()
+        return changes
+
+    index = PulledIndex(slowly, clock, staleness=STALENESS)
+    await index.refresh()
+    graph.changed.append(-7)
+    refreshing = asyncio.create_task(index.refresh())
+    await until(lambda: len(graph.asked) == 2)
+    graph.changed.append(7)
+    index.entered(7)
+    may_answer.set()
+    await refreshing
+    assert index.authors == {7}
 
 
 async def test_an_announcement_does_not_make_it_known() -> None:

@@ -44,6 +44,7 @@ class World:
         self.posts = dict(posts)
         self.deleted: dict[int, int] = {}
         """Posts that are not there any more, but still in lists."""
+        self.suspended: set[int] = set()
         self.followees = sorted(followees)
         self.pulled: frozenset[int] | None = frozenset()
         self.away: set[str] = set()
@@ -64,7 +65,7 @@ class World:
     @property
     def expected(self) -> list[int]:
         """The oracle: what a walk must show."""
-        authors = {VIEWER.id, *self.followees}
+        authors = {VIEWER.id, *self.followees} - self.suspended
         return sorted((post for post, author in self.posts.items() if author in authors), reverse=True)
 
     # --- what the cache has --------------------------------------------------------------------------------------------
@@ -202,7 +203,8 @@ class Reader:
             pulled=lambda: world.pulled,
             wish_rebuild=world.wished.append,
         )
-        self._mix = Mix(Hydration(self.world.deleted), hydration_rounds=8)
+        self.hydration = Hydration(world.deleted, withheld_authors=world.suspended)
+        self._mix = Mix(self.hydration, hydration_rounds=8)
 
     async def page(self, viewer: Viewer, position: int, size: int) -> Page[int]:
         """See `mix.Mix`."""

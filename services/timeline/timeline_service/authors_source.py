@@ -59,6 +59,12 @@ class AuthorsSource:
         known = newest(listed.items(), position, limit, complete_to)
         return _stretch(sorted([*pulled, *known], reverse=True), limit, complete_to)
 
+    def leave_out(self, author_id: int) -> None:
+        """See `source.Source`."""
+        self._lists.pop(author_id, None)
+        self._unknown = [unknown for unknown in self._unknown if unknown != author_id]
+        self._wall = _wall(self._lists.values())
+
     async def _load_unknown(self) -> None:
         loaded = await self._load(self._unknown)
         # An author whose list cannot be had is pulled.

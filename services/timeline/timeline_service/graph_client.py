@@ -27,7 +27,7 @@ class GraphClient:
         """What has changed in the index of pulled authors since a version of it."""
         request = graph_pb2.ListPulledAuthorsRequest(since_version=since_version)
         response = await self._stub.ListPulledAuthors(request)
-        return Changes(response.version, response.entered_author_ids)
+        return Changes(response.version, response.entered_author_ids, response.left_author_ids)
 
     async def record_activity(self, user_id: int) -> None:
         """Tell that a user is active now."""

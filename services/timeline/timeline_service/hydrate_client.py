@@ -12,7 +12,14 @@ from timeline_service.hydration import Outcome, Shown, Unavailable, Withheld
 if TYPE_CHECKING:
     from feed.hydrate.v1.hydrate_pb2_grpc import HydrateServiceAsyncStub
 
-_WITHHELD = Withheld()
+_WITHHELD = {
+    hydrate_pb2.WITHHELD_REASON_AUTHOR_NOT_FOUND: Withheld(with_its_author=True),
+    hydrate_pb2.WITHHELD_REASON_AUTHOR_SUSPENDED: Withheld(with_its_author=True),
+    hydrate_pb2.WITHHELD_REASON_BLOCKED: Withheld(with_its_author=True),
+    hydrate_pb2.WITHHELD_REASON_MUTED: Withheld(with_its_author=True),
+}
+_WITHHELD_ALONE = Withheld()
+"""For every other reason, also of a later version of the contract."""
 
 
 class HydrateClient:
@@ -27,6 +34,7 @@ class HydrateClient:
             viewer_id=viewer_id,
             post_ids=[entry.post_id for entry in entries],
             author_ids=[entry.author_id for entry in entries],
+            surface=hydrate_pb2.SURFACE_FEED,
         )
         response = await self._stub.HydratePosts(request)
         return [_outcome(hydration) for hydration in response.hydrations]
@@ -37,7 +45,7 @@ def _outcome(hydration: hydrate_pb2.Hydration) -> Outcome[hydrate_pb2.HydratedPo
         case "post":
             return Shown(hydration.post)
         case "withheld":
-            return _WITHHELD
+            return _WITHHELD.get(hydration.withheld, _WITHHELD_ALONE)
         case "unavailable":
             return Unavailable(hydration.unavailable.dependency)
         case None:

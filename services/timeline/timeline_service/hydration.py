@@ -18,7 +18,10 @@ class Shown(NamedTuple, Generic[PostT]):
 
 
 class Withheld(NamedTuple):
-    """It is for good not shown to this viewer."""
+    """It is not shown to this viewer, until somebody changes that."""
+
+    with_its_author: bool = False
+    """Whether the same holds for all that its author wrote."""
 
 
 class Unavailable(NamedTuple):

@@ -50,13 +50,16 @@ class MaterialisedSource:
         """`read_whole` reads all of the timeline, None where it is gone, and raises one of source.NOT_NOW.
 
         `below` has everything that all authors wrote. `found_short` is called when more was wanted than there is above
-        the horizon.
+        the horizon of a timeline that is short, or gone.
         """
         self._floor = timeline.horizon
         self._read_whole = read_whole
         self._below = below
         self._found_short = found_short
         self._hold(timeline)
+        # What was glanced at is more than a page takes, as a rule. So a timeline is short whose glance shows all of it,
+        # and not one that is read on because much of it is withheld.
+        self._short = self._whole
 
     def peek(self, position: int, limit: int) -> Stretch | None:
         """See `source.Source`."""
@@ -74,12 +77,18 @@ class MaterialisedSource:
                 timeline = await self._read_whole()
             except NOT_NOW:
                 return await self._read_below(position, limit)
+            self._short = timeline is None
             if timeline is not None:
                 self._hold(timeline)
                 if (stretch := self.peek(position, limit)) is not None:
                     return stretch
-        self._found_short()
+        if self._short:
+            self._found_short()
         return await self._read_below(position, limit)
+
+    def leave_out(self, author_id: int) -> None:
+        """See `source.Source`; of the timeline itself everything is at hand, or read at once."""
+        self._below.leave_out(author_id)
 
     async def _read_below(self, position: int, limit: int) -> Stretch:
         # From here on everything is pulled, whatever the timeline may still have.

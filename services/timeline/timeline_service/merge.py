@@ -40,6 +40,7 @@ class Merge:
         Sources mean to have only those, but some learn late of an unfollow.
         """
         self._authors = authors
+        self._left_out: set[int] = set()
         # At first a source is complete to the position itself, at and above which nothing is asked for.
         self._progress = [_Progress(source, position) for source in sources]
         # What has been read and not emitted, post → author. A dict, so that what two sources have is in it once.
@@ -66,6 +67,15 @@ class Merge:
         frontier = self.frontier
         settled = (post_id for post_id in self._newest_first() if post_id >= frontier)
         return [Entry(post_id, self._read.pop(post_id)) for post_id in islice(settled, count)]
+
+    def leave_out(self, author_id: int) -> None:
+        """Emit nothing more of an author, of whom everything is withheld."""
+        if author_id in self._left_out:
+            return
+        self._left_out.add(author_id)
+        self._read = {post_id: author for post_id, author in self._read.items() if author != author_id}
+        for progress in self._progress:
+            progress.source.leave_out(author_id)
 
     async def _read_on(self, count: int) -> None:
         """Read until `count` entries are settled, or all that there are, or a source fails."""
@@ -108,7 +118,7 @@ class Merge:
         progress.complete_to = complete_to
         for post_id, author_id in zip(stretch.post_ids, stretch.author_ids, strict=True):
             # A source that says more than it promises must not break the order of what is emitted.
-            if complete_to <= post_id < position and author_id in self._authors:
+            if complete_to <= post_id < position and author_id in self._authors and author_id not in self._left_out:
                 self._read[post_id] = author_id
 
     def _newest_first(self) -> list[int]:

@@ -1,7 +1,8 @@
 """The mix: pages of a home timeline, from sources to posts.
 
 Entries are merged and filtered (`merge`), the first of them hydrated, and what hydration withholds is replaced by the
-entries that follow, until the page is full. Three promises decide the rest:
+entries that follow, until the page is full. Of an author who is withheld altogether, as one who is suspended, nothing more
+is even looked at, so that not even thousands of their posts in a row make a page short. Three promises decide the rest:
 
 - A page stops before the first post of which is not known whether it may be shown. Going past it would lose it.
 - A page's cursor is the position down to which everything was returned, or is withheld for good. So it never repeats,
@@ -55,11 +56,15 @@ class Mix(Generic[PostT]):
             # Where much is withheld, much more will be: each round asks for more than the page lacks, up to what it may.
             wanted = min(max(draft.lacking, FEW_AT_ONCE if completed else 1) << completed, MOST_AT_ONCE)
             waiting += await merge.take(wanted + 1 - len(waiting))
+            exhausted = len(waiting) <= wanted
             await self._hydrate(viewer, waiting[:wanted], draft)
-            waiting = [entry for entry in waiting if entry.post_id < draft.reached]
-            if not draft.lacking or draft.failure or not waiting:
+            for author_id in draft.left_out:
+                merge.leave_out(author_id)
+            waiting = [entry for entry in waiting if draft.still_wants(entry)]
+            if not draft.lacking or draft.failure or exhausted:
                 break
-        if not waiting:
+        # What was read ahead may have been of an author who was left out since.
+        if not (waiting := waiting or await merge.take(1)):
             draft.reached, draft.failure = merge.frontier, merge.failure
             if merge.ended:
                 return Page(draft.posts, None)
@@ -76,13 +81,16 @@ class Mix(Generic[PostT]):
             draft.failure = error
             return
         for entry, outcome in zip(entries, outcomes, strict=True):
-            if isinstance(outcome, Unavailable):
-                draft.failure = UnavailableError.of_dependency(outcome.dependency)
-                return
-            if isinstance(outcome, Shown):
-                if not draft.lacking:
+            if entry.author_id not in draft.left_out:
+                if isinstance(outcome, Unavailable):
+                    draft.failure = UnavailableError.of_dependency(outcome.dependency)
                     return
-                draft.posts.append(outcome.post)
+                if isinstance(outcome, Shown):
+                    if not draft.lacking:
+                        return
+                    draft.posts.append(outcome.post)
+                elif outcome.with_its_author:
+                    draft.left_out.add(entry.author_id)
             draft.reached = entry.post_id
 
 
@@ -93,9 +101,15 @@ class _Draft(Generic[PostT]):
         self._size = size
         self.posts: list[PostT] = []
         self.reached = position
-        """Everything from here up is in the page, or is withheld for good."""
+        """Everything from here up is in the page, or is withheld."""
+        self.left_out: set[int] = set()
+        """Authors who are withheld altogether."""
         self.failure: FeedError | None = None
         """Why the page cannot go on below `reached`."""
+
+    def still_wants(self, entry: Entry) -> bool:
+        """Whether an entry may have a place further down."""
+        return entry.post_id < self.reached and entry.author_id not in self.left_out
 
     @property
     def lacking(self) -> int:

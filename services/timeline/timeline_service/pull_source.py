@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Protocol
 
-from timeline_service.source import Stretch
+from timeline_service.source import BEGINNING, Stretch
 
 
 class Pull(Protocol):
@@ -19,12 +19,16 @@ class PullSource:
 
     def __init__(self, pull: Pull, authors: Collection[int]) -> None:
         self._pull = pull
-        self._authors = authors
+        self._authors = frozenset(authors)
 
-    def peek(self, position: int, limit: int) -> None:
-        """See `source.Source`; the truth has to be asked."""
-        return
+    def peek(self, position: int, limit: int) -> Stretch | None:
+        """See `source.Source`; the truth has to be asked, unless nobody is left who wrote anything."""
+        return None if self._authors else Stretch((), (), BEGINNING)
 
     async def read(self, position: int, limit: int) -> Stretch:
         """See `source.Source`."""
         return await self._pull.recent(self._authors, position, limit)
+
+    def leave_out(self, author_id: int) -> None:
+        """See `source.Source`."""
+        self._authors -= {author_id}

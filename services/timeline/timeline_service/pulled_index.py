@@ -24,6 +24,9 @@ class Changes(NamedTuple):
 
     version: int
     entered: Sequence[int]
+    """Who has entered and is in it."""
+    left: Sequence[int] = ()
+    """Who has left and is not in it."""
 
 
 class PulledIndex:
@@ -41,6 +44,8 @@ class PulledIndex:
         self._staleness = staleness
         self._version = 0
         self._authors: frozenset[int] = frozenset()
+        # Who was announced, and when, the longest ago first.
+        self._announced: dict[int, float] = {}
         self._known_at: float | None = None
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -50,13 +55,22 @@ class PulledIndex:
 
         To be looked up before timelines are read: an author leaves only when all timelines have the author's posts.
         """
-        known = self._known_at is not None and self._clock() - self._known_at < self._staleness
-        return self._authors if known else None
+        now = self._clock()
+        if self._known_at is None or now - self._known_at >= self._staleness:
+            return None
+        while self._announced and now - self._announced[first := next(iter(self._announced))] >= self._staleness:
+            del self._announced[first]
+        news = [author_id for author_id in self._announced if author_id not in self._authors]
+        return self._authors.union(news) if news else self._authors
 
     def entered(self, author_id: int) -> None:
-        """Take note of an author who was announced to be pulled."""
-        if author_id not in self._authors:
-            self._authors |= {author_id}
+        """Take note of an author who was announced to be pulled.
+
+        Only until the index, as long as it is known, tells by itself. An announcement may come late, after the author has
+        left, and must not keep them; and it may come before the answer to a question that was asked before it.
+        """
+        self._announced.pop(author_id, None)
+        self._announced[author_id] = self._clock()
 
     async def refresh(self) -> None:
         """Ask for what has changed. Raises one of source.NOT_NOW, or TimeoutError when the answer would come too late."""
@@ -64,7 +78,8 @@ class PulledIndex:
         async with asyncio.timeout(self._staleness):
             changes = await self._changes(self._version)
         self._version = changes.version
-        self._authors = self._authors.union(changes.entered) if changes.entered else self._authors
+        if changes.entered or changes.left:
+            self._authors = self._authors.union(changes.entered).difference(changes.left)
         self._known_at = began
 
     async def __aenter__(self) -> Self:

@@ -56,3 +56,10 @@ class Source(Protocol):
         Raises one of NOT_NOW where it cannot be read; the same read may be asked again later.
         """
         ...
+
+    def leave_out(self, author_id: int) -> None:
+        """Have nothing of an author from now on, because all of it is withheld from the viewer.
+
+        Entries of theirs may still be returned where leaving them out saves nothing.
+        """
+        ...
