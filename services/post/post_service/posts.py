@@ -37,8 +37,8 @@ class Recent(NamedTuple):
     complete_to_post_id: int
 
 
-class Kept(NamedTuple):
-    """A post as it is kept, and whether it was deleted."""
+class Held(NamedTuple):
+    """A post that nobody else changes for the time being, and whether it was deleted."""
 
     post: Post
     deleted: bool
@@ -73,7 +73,7 @@ class Writing(Protocol):
         """Write a post, for which the key stands from now on."""
         ...
 
-    async def keep(self, post_id: int) -> Kept | None:
+    async def hold(self, post_id: int) -> Held | None:
         """A post, deleted or not, which nobody else changes until the end of the transaction; None if there is none."""
         ...
 
@@ -204,12 +204,12 @@ class Posts:
         """
         await self._authors.require(actor_id, "actor_id")
         async with self._store.writing() as writing:
-            kept = await writing.keep(post_id)
-            if kept is None or kept.deleted:
+            held = await writing.hold(post_id)
+            if held is None or held.deleted:
                 raise post_not_found(post_id)
-            _require_own(kept.post, actor_id)
-            post = edit.of(kept.post)
-            if post != kept.post:
+            _require_own(held.post, actor_id)
+            post = edit.of(held.post)
+            if post != held.post:
                 post = await writing.edit(post)
         await self._caches.forget_body(post_id)
         return post
@@ -220,11 +220,11 @@ class Posts:
         Raises NotFound, also for another's that is deleted already; PermissionDenied for another's.
         """
         async with self._store.writing() as writing:
-            kept = await writing.keep(post_id)
-            if kept is None or (kept.deleted and kept.post.author_id != actor_id):
+            held = await writing.hold(post_id)
+            if held is None or (held.deleted and held.post.author_id != actor_id):
                 raise post_not_found(post_id)
-            _require_own(kept.post, actor_id)
-            if not kept.deleted:
+            _require_own(held.post, actor_id)
+            if not held.deleted:
                 await writing.delete(post_id, actor_id)
         await self._caches.forget(actor_id, [post_id])
 

@@ -14,7 +14,7 @@ from feedkit.postgres import Connection, Database
 from post_service import pull_query
 from post_service.idempotency import Earlier, Key
 from post_service.post import Medium, Post
-from post_service.posts import Erased, Kept
+from post_service.posts import Erased, Held
 
 ANSWER_SECONDS = 0.1
 """What a request that waited for a key keeps of its deadline, to say that it waited in vain."""
@@ -35,7 +35,7 @@ WITH taken AS (UPDATE idempotency_keys SET post_id = $1 WHERE author_id = $2 AND
 INSERT INTO posts (id, author_id, content, media) VALUES ($1, $2, $3, $4::jsonb)
 """
 _POST = "id, author_id, content, media, coalesce((extract(epoch FROM edited_at) * 1000)::bigint, 0)"
-_KEEP = f"SELECT {_POST}, deleted FROM posts WHERE id = $1 FOR UPDATE"  # noqa: S608 (made of constants)
+_HOLD = f"SELECT {_POST}, deleted FROM posts WHERE id = $1 FOR UPDATE"  # noqa: S608 (made of constants)
 # By the clock at the moment of the edit, not of its transaction's begin: whoever waited for another's edit came later. An
 # edit is never earlier than one before it, nor than the post, whose time is by another clock.
 _EDIT = f"""
@@ -176,10 +176,10 @@ class PostgresWriting:
             raise Unavailable("IDS_UNAVAILABLE", f"the id {post.id} exists already") from error
         await self._tell(post.id, post.author_id, events_pb2.POST_EVENT_KIND_CREATED)
 
-    async def keep(self, post_id: int) -> Kept | None:
+    async def hold(self, post_id: int) -> Held | None:
         """A post, deleted or not; its row stays locked."""
-        row = await self._connection.fetchrow(_KEEP, post_id)
-        return Kept(_post(row), deleted=row[5]) if row else None
+        row = await self._connection.fetchrow(_HOLD, post_id)
+        return Held(_post(row), deleted=row[5]) if row else None
 
     async def edit(self, post: Post) -> Post:
         """Write text and media of a post, and its event; the post with the time of that, by the database's clock."""
