@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import asyncpg
+import operators
 import pytest
 from devmesh.mesh import Mesh
 from feed.post.v1 import post_pb2, post_pb2_grpc
-from feedkit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from feedkit.errors import FailedPrecondition, InvalidArgument, NotFound, PermissionDenied, Unavailable
 from google.protobuf.field_mask_pb2 import FieldMask
 
 pytestmark = pytest.mark.integration
@@ -123,6 +124,29 @@ async def test_nothing_is_erased_of_somebody_who_is_there(
         await post.EraseAuthor(post_pb2.EraseAuthorRequest(author_id=author_id))
     assert refusal.value.reason == "USER_NOT_DELETED"
     assert (await post.GetPost(post_pb2.GetPostRequest(post_id=created.id))).post == created
+
+
+async def test_whoever_is_suspended_cannot_post(
+    mesh: Mesh, post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
+) -> None:
+    await operators.suspend(mesh, author_id)
+    with pytest.raises(PermissionDenied) as refusal:
+        await post.CreatePost(draft(author_id))
+    assert refusal.value.reason == "ACCOUNT_SUSPENDED"
+    await operators.restore(mesh, author_id)
+    assert (await post.CreatePost(draft(author_id))).post.id
+
+
+async def test_what_somebody_wrote_who_is_deleted_is_erased(
+    mesh: Mesh, post: "post_pb2_grpc.PostServiceAsyncStub", author_id: int
+) -> None:
+    for number in range(3):
+        await post.CreatePost(draft(author_id, key=f"key {number}"))
+    await operators.delete(mesh, author_id)
+    erased = await post.EraseAuthor(post_pb2.EraseAuthorRequest(author_id=author_id))
+    assert (erased.erased_posts, erased.done) == (3, True)
+    listed = await post.ListAuthorPostIds(post_pb2.ListAuthorPostIdsRequest(author_id=author_id))
+    assert list(listed.post_ids) == []
 
 
 async def test_of_nobody_nothing_is_left(post: "post_pb2_grpc.PostServiceAsyncStub") -> None:
