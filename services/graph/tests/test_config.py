@@ -16,7 +16,24 @@ def test_five_thousand_may_be_followed_unless_it_is_set():
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "5001", "many"])
-def test_a_limit_that_the_contracts_cannot_hold_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, value: str):
-    monkeypatch.setenv("FEED_FOLLOWING_LIMIT", value)
-    with pytest.raises(ConfigurationError, match="FEED_FOLLOWING_LIMIT"):
+@pytest.mark.parametrize("name", ["FEED_FOLLOWING_LIMIT", "FEED_BLOCKING_LIMIT", "FEED_MUTING_LIMIT"])
+def test_a_limit_that_the_contracts_cannot_hold_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match=name):
         load(GraphSettings)
+
+
+@pytest.mark.parametrize("value", ["0", "10001"])
+def test_a_page_of_a_stream_that_the_contracts_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch, value: str):
+    assert load(GraphSettings).graph_stream_page == 10_000
+    monkeypatch.setenv("FEED_GRAPH_STREAM_PAGE", value)
+    with pytest.raises(ConfigurationError, match="FEED_GRAPH_STREAM_PAGE"):
+        load(GraphSettings)
+
+
+def test_the_operators_token_is_in_no_text_of_the_settings(monkeypatch: pytest.MonkeyPatch):
+    assert load(GraphSettings).operator_token is None
+    monkeypatch.setenv("FEED_OPERATOR_TOKEN", "for-operators-alone")
+    assert "for-operators-alone" not in repr(load(GraphSettings))

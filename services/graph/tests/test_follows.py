@@ -2,6 +2,8 @@
 
 from collections.abc import Set
 
+import pytest
+from feedkit.errors import PermissionDenied
 from graph_service.follows import FollowResult, Outcome, Refusal, Situation, judge
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,8 @@ IDS = st.integers(1, 12)
 def situations(draw: st.DrawFn) -> Situation:
     existing = draw(st.frozensets(IDS)) | {ACTOR}
     followed = draw(st.frozensets(st.sampled_from(sorted(existing)))) - {ACTOR}
-    return Situation(len(followed) + draw(st.integers(0, 3)), existing, followed)
+    suspended, apart = draw(st.frozensets(IDS)), draw(st.frozensets(IDS)) - followed
+    return Situation(len(followed) + draw(st.integers(0, 3)), existing, followed, suspended, apart)
 
 
 def asked() -> st.SearchStrategy[list[int]]:
@@ -58,6 +61,39 @@ def test_a_limit_that_was_lowered_refuses_without_ending_anything():
 def test_the_first_asked_for_get_in_and_the_refused_take_no_room():
     results = judge(ACTOR, [77, ACTOR, 3, 2, 4, 5], situation(count=3, followed={3}), 5)
     assert [result.followee_id for result in results if result.outcome is Outcome.FOLLOWED] == [2, 4]
+
+
+def test_a_suspended_user_is_not_followed_anew():
+    before = situation(followed={3})._replace(suspended={2, 3})
+    assert judge(ACTOR, [2, 3], before, 5) == [
+        FollowResult(2, Outcome.REFUSED, Refusal.USER_SUSPENDED),
+        FollowResult(3, Outcome.ALREADY),
+    ]
+
+
+def test_nobody_is_followed_across_a_block():
+    before = situation()._replace(apart={2})
+    assert judge(ACTOR, [2], before, 5) == [FollowResult(2, Outcome.REFUSED, Refusal.BLOCKED)]
+
+
+def test_what_everybody_may_know_is_told_before_a_block():
+    before = situation()._replace(suspended={2}, apart={2, 77})
+    assert [result.refusal for result in judge(ACTOR, [2, 77], before, 5)] == [
+        Refusal.USER_SUSPENDED,
+        Refusal.USER_NOT_FOUND,
+    ]
+
+
+def test_a_deleted_user_who_was_followed_is_not_found():
+    before = situation(existing={ACTOR}, followed={2})
+    assert judge(ACTOR, [2], before, 5) == [FollowResult(2, Outcome.REFUSED, Refusal.USER_NOT_FOUND)]
+
+
+@given(asked(), situations())
+def test_a_suspended_actor_follows_nobody(ids: list[int], before: Situation):
+    with pytest.raises(PermissionDenied) as caught:
+        judge(ACTOR, ids, before._replace(actor_suspended=True), 5)
+    assert caught.value.reason == "ACCOUNT_SUSPENDED"
 
 
 @given(asked(), situations(), st.integers(1, 15))

@@ -1,11 +1,11 @@
-"""What timelines remember of their viewers is deleted with every change of whom they follow, before it is acknowledged."""
+"""What others remember of users is deleted with every change of it, before that is acknowledged."""
 
 import asyncio
 import os
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import asyncpg
 import pytest
@@ -15,9 +15,15 @@ from feedkit.errors import Unavailable
 from feedkit.invalidation import Invalidation
 from feedkit.postgres import Database
 from feedkit.redis import Redis, RedisSettings
+from graph_service.account_store import AccountStore
+from graph_service.accounts import Accounts
+from graph_service.block_store import BlockStore
+from graph_service.blocks import Blocks
 from graph_service.cache_store import CacheStore
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
+from graph_service.mute_store import MuteStore
+from graph_service.mutes import Mutes
 from graph_service.store import Store
 
 pytestmark = pytest.mark.integration
@@ -136,6 +142,55 @@ async def test_a_mass_follow_deletes_the_context_also_where_some_are_refused(
     await fill(redis_client, actor)
     await follows.follow_many(actor, [actor, 2**63 - 1, other])
     assert await kept(redis_client, actor) is None
+
+
+# --- what else is cached ----------------------------------------------------------------------------------------------
+
+
+class Everything(NamedTuple):
+    """Whatever changes something that is cached."""
+
+    blocks: Blocks
+    mutes: Mutes
+    accounts: Accounts
+
+
+@pytest.fixture
+def everything(database: Database, caches: CacheStore) -> Everything:
+    return Everything(
+        Blocks(BlockStore(database), caches, 5000),
+        Mutes(MuteStore(database), caches, 5000),
+        Accounts(AccountStore(database), caches),
+    )
+
+
+FORGOTTEN: dict[str, tuple[Callable[[Everything, int, int], Awaitable[object]], set[str]]] = {
+    "block": (lambda all_, a, b: all_.blocks.block(a, b), {"ctx a", "ctx b", "hidden a", "hidden b"}),
+    "unblock": (lambda all_, a, b: all_.blocks.unblock(a, b), {"hidden a", "hidden b"}),
+    "mute": (lambda all_, a, b: all_.mutes.mute(a, b), {"ctx a", "hidden a"}),
+    "unmute": (lambda all_, a, b: all_.mutes.unmute(a, b), {"ctx a", "hidden a"}),
+    "suspend": (lambda all_, a, _: all_.accounts.suspend(a), {"user a"}),
+    "restore": (lambda all_, a, _: all_.accounts.restore(a), {"user a"}),
+    "delete": (lambda all_, a, _: all_.accounts.delete(a), {"user a", "ctx a", "hidden a"}),
+}
+"""Each change of a's, perhaps of how a stands to b, and what is gone when it is acknowledged."""
+
+
+@pytest.mark.parametrize("change", FORGOTTEN)
+async def test_what_a_change_concerns_is_gone_when_it_is_acknowledged_and_nothing_else(
+    redis_client: Redis, everything: Everything, make_users: MakeUsers, change: str
+):
+    """Also where it was made before: that call may have ended between the change and this."""
+    a, b = await make_users(2)
+    make, gone = FORGOTTEN[change]
+    names = {"ctx": keys.context, "hidden": keys.hidden, "user": keys.user}
+    cached = {f"{name} {who}": key(user) for name, key in names.items() for who, user in (("a", a), ("b", b))}
+    for _ in range(2):
+        for key in cached.values():
+            await redis_client.run(("SET", key, keys.value(b""), "PX", LIFE_MS))
+        await make(everything, a, b)
+        kept_values = await redis_client.run(*(key_scripts.get(key) for key in cached.values()))
+        assert {name for name, value in zip(cached, kept_values, strict=True) if value is None} == gone
 
 
 # --- without Redis ----------------------------------------------------------------------------------------------------

@@ -150,7 +150,143 @@ async def test_a_reader_from_before_the_database_was_set_back_learns_of_everybod
 ):
     await authors.classify(await make_users(3), 0)
     everybody = await authors.changes_since(0)
-    assert await authors.changes_since(everybody.version + 5) == everybody
+    told = await authors.changes_since(everybody.version + 5)
+    assert (told.version, told.entered_author_ids) == (everybody.version, everybody.entered_author_ids)
+
+
+# --- leaving ----------------------------------------------------------------------------------------------------------
+
+
+async def sequence_of(authors: PulledAuthors, author: int) -> int:
+    """The sequence of an author in the index, as those who let authors leave read it."""
+    return next(a.sequence for a in await authors.shrunk(UNREACHED, 1_000_000) if a.author_id == author)
+
+
+async def test_an_author_who_has_left_is_not_pulled_and_every_reader_is_told(
+    authors: PulledAuthors, make_crowd: MakeCrowd
+):
+    author, _ = await make_crowd(10)
+    before = (await authors.changes_since(0)).version
+    await authors.classify([author], 10)
+    inside = (await authors.changes_since(before)).version
+    assert await authors.leave(author, 1)
+    assert await authors.changes_since(inside) == (inside + 1, [], [author])
+    # Also one who has not heard of them before.
+    assert await authors.changes_since(before) == (inside + 1, [], [author])
+    everybody = await authors.changes_since(0)
+    assert author not in {*everybody.entered_author_ids, *everybody.left_author_ids}
+    assert await authors.classify([author], 11) == [(author, False, 10, False)]
+
+
+async def test_an_author_who_enters_again_is_told_of_as_in_it(authors: PulledAuthors, make_crowd: MakeCrowd):
+    author, _ = await make_crowd(10)
+    await authors.classify([author], 10)
+    inside = (await authors.changes_since(0)).version
+    await authors.leave(author, 1)
+    outside = (await authors.changes_since(0)).version
+    await authors.classify([author], 10)
+    for known in (inside, outside):
+        assert await authors.changes_since(known) == (inside + 2, [author], [])
+    assert (await authors.changes_since(0)).entered_author_ids[-1] == author
+
+
+async def test_an_author_of_whom_it_was_decided_again_stays(authors: PulledAuthors, make_crowd: MakeCrowd):
+    author, _ = await make_crowd(10)
+    await authors.classify([author], 10)
+    read = await sequence_of(authors, author)
+    await authors.classify([author], UNREACHED)
+    before = await authors.changes_since(0)
+    assert not await authors.leave(author, read)
+    assert await authors.changes_since(0) == before
+    assert await authors.leave(author, read + 1)
+
+
+async def test_what_was_read_before_an_author_left_and_came_back_lets_nobody_leave(
+    authors: PulledAuthors, make_crowd: MakeCrowd
+):
+    author, _ = await make_crowd(10)
+    await authors.classify([author], 10)
+    stale = await sequence_of(authors, author)
+    await authors.leave(author, stale)
+    await authors.classify([author], 10)
+    assert not await authors.leave(author, stale)
+    assert await sequence_of(authors, author) > stale
+
+
+async def test_who_is_not_in_the_index_cannot_leave_it(authors: PulledAuthors, make_users: MakeUsers):
+    [author] = await make_users(1)
+    before = await authors.changes_since(0)
+    assert not await authors.leave(author, 1)
+    assert await authors.changes_since(0) == before
+
+
+async def test_a_decision_that_commits_while_leaving_waits_keeps_the_author(
+    authors: PulledAuthors, make_crowd: MakeCrowd, sql: "asyncpg.Connection[asyncpg.Record]"
+):
+    author, _ = await make_crowd(10)
+    await authors.classify([author], 10)
+    async with sql.transaction():
+        await sql.fetch(pulled_store.DECIDE, [author])
+        leaving = asyncio.create_task(authors.leave(author, 1))
+        await until_somebody_waits(sql)
+    assert not await leaving
+    assert await pulled(authors, [author], UNREACHED) == [True]
+
+
+async def test_a_decision_that_waited_for_leaving_finds_the_author_outside(
+    authors: PulledAuthors, make_crowd: MakeCrowd, sql: "asyncpg.Connection[asyncpg.Record]"
+):
+    author, _ = await make_crowd(10)
+    await authors.classify([author], 10)
+    async with sql.transaction():
+        assert await sql.fetchval(pulled_store.LEAVE, author, 1)
+        deciding = asyncio.create_task(pulled(authors, [author], UNREACHED))
+        await until_somebody_waits(sql)
+    assert await deciding == [False]
+
+
+async def test_an_entry_that_waited_for_leaving_goes_on_from_its_sequence(
+    authors: PulledAuthors, make_crowd: MakeCrowd, sql: "asyncpg.Connection[asyncpg.Record]"
+):
+    author, _ = await make_crowd(10)
+    await authors.classify([author], 10)
+    async with sql.transaction():
+        # Whoever enters has to find out first that the author is outside.
+        assert await sql.fetchval(pulled_store.LEAVE, author, 1)
+        entering = asyncio.create_task(authors.classify([author], 10))
+        await until_somebody_waits(sql)
+    await entering
+    assert await sequences(sql, [author]) == {author: 2}
+
+
+async def test_a_leave_that_commits_late_is_not_stepped_over(
+    authors: PulledAuthors, make_users: MakeUsers, sql: "asyncpg.Connection[asyncpg.Record]"
+):
+    late, later = await make_users(2)
+    await authors.classify([late], 0)
+    known = (await authors.changes_since(0)).version
+    async with sql.transaction():
+        assert await sql.fetchval(pulled_store.LEAVE, late, 1)
+        entering = asyncio.create_task(authors.classify([later], 0))
+        await until_somebody_waits(sql)
+        assert await authors.changes_since(known) == (known, [], [])
+    await entering
+    assert await authors.changes_since(known) == (known + 2, [later], [late])
+
+
+async def test_shrunk_are_those_in_the_index_with_fewer_followers_the_smallest_first(
+    authors: PulledAuthors, make_crowd: MakeCrowd
+):
+    crowds = {size: (await make_crowd(size))[0] for size in (13, 11, 12, 14)}
+    outside, _ = await make_crowd(5)
+    await authors.classify(list(crowds.values()), 10)
+    ours = {*crowds.values(), outside}
+    found = [author for author in await authors.shrunk(14, 1_000_000) if author.author_id in ours]
+    assert found == [(crowds[size], size, 1) for size in (11, 12, 13)]
+    smallest = await authors.shrunk(14, 2)
+    assert len(smallest) == 2
+    assert list(smallest) == (await authors.shrunk(14, 1_000_000))[:2]
+    assert await authors.shrunk(0, 10) == []
 
 
 # --- many at once -----------------------------------------------------------------------------------------------------
@@ -198,6 +334,43 @@ async def until_somebody_waits(sql: "asyncpg.Connection[asyncpg.Record]") -> Non
         # PostgreSQL tells nobody of a wait.
         while not await sql.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
+
+
+async def test_a_reader_who_asks_from_version_to_version_knows_who_is_in_it(
+    database: Database, open_database: OpenDatabase, make_users: MakeUsers
+):
+    """While authors enter, leave and enter again."""
+    reader = PulledAuthors(PulledAuthorStore(database))
+    authors = PulledAuthors(PulledAuthorStore(await open_database(postgres_pool_size=32)))
+    users = await make_users(150)
+    acknowledged: dict[int, int] = {}  # who is in the index, and for which time
+
+    async def come_and_go(user: int, chance: random.Random) -> None:
+        for time in range(chance.randrange(1, 4)):
+            assert await pulled(authors, [user], 0) == [True]
+            acknowledged[user] = time
+            if chance.random() < 0.5:
+                # From here until they have come back, nothing is said about them.
+                del acknowledged[user]
+                assert await authors.leave(user, await sequence(user))
+
+    async def sequence(user: int) -> int:
+        async with database.connection() as connection:
+            return await connection.fetchval("SELECT sequence FROM pulled_authors WHERE author_id = $1", user)
+
+    going = asyncio.gather(*(come_and_go(user, random.Random(user - users[0])) for user in users))
+    known, learned, ended = 0, set[int](), False
+    while not ended:
+        ended, before = going.done(), set(acknowledged.items())
+        change = await reader.changes_since(known)
+        assert change.version >= known
+        known = change.version
+        assert not set(change.entered_author_ids) & set(change.left_author_ids)
+        learned = (learned | set(change.entered_author_ids)) - set(change.left_author_ids)
+        # Whoever was acknowledged before the question and has not left meanwhile.
+        assert learned >= {user for user, _ in before & acknowledged.items()}
+    await going
+    assert learned & set(users) == acknowledged.keys()
 
 
 async def test_a_reader_who_asks_from_version_to_version_misses_nobody(

@@ -115,6 +115,54 @@ async def test_authors_are_classified_in_columns_and_those_who_are_pulled_are_li
     assert (entered.version, list(entered.entered_author_ids)) == (before + 1, [large])
 
 
+async def test_an_author_leaves_the_index_by_the_sequence_that_was_listed(stub: Any, make_crowd: MakeCrowd):
+    author, _ = await make_crowd(3)
+    await call(stub, "ClassifyAuthors", pb.ClassifyAuthorsRequest(author_ids=[author], celebrity_threshold=3))
+    known = (await call(stub, "ListPulledAuthors", pb.ListPulledAuthorsRequest())).version
+    listed = (await call(stub, "ListShrunkAuthors", pb.ListShrunkAuthorsRequest(follower_count=4, limit=1000))).authors
+    [shrunk] = [each for each in listed if each.author_id == author]
+    assert (shrunk.follower_count, shrunk.sequence) == (3, 1)
+    leave = pb.LeavePulledAuthorsRequest(author_id=author, sequence=shrunk.sequence)
+    assert [(await call(stub, "LeavePulledAuthors", leave)).left for _ in range(2)] == [True, False]
+    change = await call(stub, "ListPulledAuthors", pb.ListPulledAuthorsRequest(since_version=known))
+    assert (change.version, list(change.entered_author_ids), list(change.left_author_ids)) == (known + 1, [], [author])
+
+
+async def test_blocks_and_mutes_are_told_in_lists_relationships_and_hidden_authors(stub: Any, make_users: MakeUsers):
+    a, b, c = await make_users(3)
+    block, mute = pb.BlockRequest(actor_id=a, blocked_id=b), pb.MuteRequest(actor_id=a, muted_id=c)
+    assert [(await call(stub, "Block", block)).created for _ in range(2)] == [True, False]
+    assert [(await call(stub, "Mute", mute)).created for _ in range(2)] == [True, False]
+    for method, request in (("ListBlocked", pb.ListBlockedRequest), ("ListMuted", pb.ListMutedRequest)):
+        users = (await call(stub, method, request(user_id=a))).users
+        assert [(user.id, user.name) for user in users] == [(b, "user 2") if method == "ListBlocked" else (c, "user 3")]
+    request = pb.BatchGetRelationshipsRequest(viewer_id=a, user_ids=[b, c])
+    assert list((await call(stub, "BatchGetRelationships", request)).relationships) == [
+        pb.Relationship(user_id=b, blocking=True),
+        pb.Relationship(user_id=c, muting=True),
+    ]
+    hidden = [await call(stub, "GetHiddenAuthors", pb.GetHiddenAuthorsRequest(viewer_id=user)) for user in (a, b)]
+    assert hidden == [
+        pb.GetHiddenAuthorsResponse(blocked_ids=[b], muted_ids=[c]),
+        pb.GetHiddenAuthorsResponse(blocked_ids=[a]),
+    ]
+    with pytest.raises(FailedPrecondition) as caught:
+        await call(stub, "Follow", pb.FollowRequest(actor_id=b, followee_id=a))
+    assert caught.value.reason == "BLOCKED"
+    assert (await call(stub, "Unblock", pb.UnblockRequest(actor_id=a, blocked_id=b))).removed
+    assert (await call(stub, "Unmute", pb.UnmuteRequest(actor_id=a, muted_id=c))).removed
+
+
+async def test_active_users_are_streamed(stub: Any, make_users: MakeUsers):
+    users = await make_users(3)
+    for user in users[:2]:
+        await call(stub, "RecordActivity", pb.RecordActivityRequest(user_id=user))
+    pages = [page async for page in stub.StreamActiveUsers(pb.StreamActiveUsersRequest(active_days=0))]
+    found = [user for page in pages for user in page.user_ids]
+    assert found == sorted(found)
+    assert [user for user in users if user in found] == users[:2]
+
+
 async def test_a_stream_of_an_unknown_user_is_empty(stub: Any):
     assert [page async for page in stub.StreamFollowees(pb.StreamFolloweesRequest(user_id=NOBODY))] == []
 

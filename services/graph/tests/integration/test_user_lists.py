@@ -6,9 +6,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 from feedkit.errors import NotFound
 from feedkit.postgres import Database
+from graph_service.account_store import AccountStore
+from graph_service.accounts import Accounts
+from graph_service.block_store import BlockStore
+from graph_service.blocks import Blocks
 from graph_service.cache_store import CacheStore
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
+from graph_service.mute_store import MuteStore
+from graph_service.mutes import Mutes
 from graph_service.store import Store
 from graph_service.user_lists import Side, UserLists
 from graph_service.users import Standing
@@ -130,6 +136,35 @@ async def test_pages_neither_repeat_nor_skip_while_follows_come_and_go(
         assert [user_id for user_id in seen if user_id in set(steady)] == steady[::-1]
 
 
+@pytest.mark.parametrize("page_size", [1, 2, 3, 10])
+async def test_deleted_users_are_skipped_and_shorten_no_page(
+    lists: UserLists, make_users: MakeUsers, database: Database, caches: CacheStore, page_size: int
+):
+    a, *others = await make_users(9)
+    await Follows(FollowStore(database), caches, 5000).follow_many(a, others)
+    accounts = Accounts(AccountStore(database), caches)
+    for gone in (others[0], others[3], others[4], others[7]):
+        await accounts.delete(gone)
+    here = [others[6], others[5], others[2], others[1]]
+    expected = [here[start : start + page_size] for start in range(0, 4, page_size)]
+    assert await walk(lists, Side.FOLLOWEES, a, page_size) == expected
+
+
+@pytest.mark.parametrize("side", [Side.BLOCKED, Side.MUTED])
+async def test_the_blocked_and_the_muted_are_listed_the_newest_first_to_those_who_do_it(
+    lists: UserLists, make_users: MakeUsers, database: Database, caches: CacheStore, side: Side
+):
+    a, *others = await make_users(6)
+    make = {
+        Side.BLOCKED: Blocks(BlockStore(database), caches, 5000).block,
+        Side.MUTED: Mutes(MuteStore(database), caches, 5000).mute,
+    }
+    for other in others:
+        await make[side](a, other)
+    assert await walk(lists, side, a, 2) == [[others[4], others[3]], [others[2], others[1]], [others[0]]]
+    assert await walk(lists, side, others[0], 2) == [[]]
+
+
 @pytest.mark.parametrize("count", [1, STREAM_PAGE - 1, STREAM_PAGE, STREAM_PAGE + 1, 2 * STREAM_PAGE + 5])
 async def test_a_stream_has_every_follower_once_in_full_pages(lists: UserLists, make_crowd: MakeCrowd, count: int):
     celebrity, followers = await make_crowd(count)
@@ -142,7 +177,7 @@ async def test_a_stream_of_followees_has_every_followee_once(lists: UserLists, f
     a, *others = await make_users(1001)
     await follows.follow_many(a, others)
     pages = [page async for page in lists.stream(Side.FOLLOWEES, a)]
-    assert [len(page) for page in pages] == [STREAM_PAGE] * 10 + [1]
+    assert [len(page) for page in pages] == [STREAM_PAGE] * 10
     assert [followee for page in pages for followee in page] == others[::-1]
 
 
