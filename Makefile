@@ -63,7 +63,7 @@ down: $(VENV)/installed ## Stop a mesh that `make up` started elsewhere.
 
 # --- tests -----------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-unit test-long bench
+.PHONY: test test-unit test-long test-oracle bench
 test: $(VENV)/installed ## Run all tests: units first, then real servers and real processes.
 	@$(BIN)/python -m pytest -m "not long" $(ARGS)
 
@@ -72,6 +72,9 @@ test-unit: $(VENV)/installed ## Run what needs no server; seconds.
 
 test-long: $(VENV)/installed ## Run what takes many minutes.
 	@$(BIN)/python -m pytest -m long --timeout 3600 $(ARGS)
+
+test-oracle: $(VENV)/installed ## Run random programmes; MINUTES=10 says how long, SEED=… that of an earlier run.
+	@$(BIN)/python -m tests.oracle --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 bench: $(VENV)/installed ## Measure; writes bench/results.json.
 	@$(BIN)/python -m tests.bench $(ARGS)

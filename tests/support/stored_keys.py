@@ -57,6 +57,10 @@ class StoredKeys:
         post_ids, _ = tail.columns(0, tail.length)
         return [*reversed(post_ids)]
 
+    async def expire(self, name: str, life_ms: int) -> None:
+        """Let a key live for so many milliseconds from now, if it is there."""
+        await self._client.pexpire(name, life_ms)
+
     async def life_ms(self, name: str) -> int:
         """How long a key is going to live, in milliseconds: -1 for ever, -2 if it is not there."""
         return await self._client.pttl(name)
