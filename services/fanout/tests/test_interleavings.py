@@ -64,15 +64,13 @@ acts = st.one_of(
     st.tuples(st.just("lose"), viewers, st.just(0)),
     st.tuples(st.sampled_from(["repeat", "leave", "crash"]), st.just(0), st.just(0)),
 )
-celebrities = st.sampled_from(AUTHORS[:2])
 acts_at_the_line = st.one_of(
-    st.tuples(st.just("write"), celebrities, st.just(0)),
-    st.tuples(st.just("write"), authors, st.just(0)),
-    st.tuples(st.sampled_from(["follow", "unfollow", "unfollow"]), viewers, celebrities),
-    st.tuples(st.just("read"), viewers, st.just(0)),
-    st.tuples(st.sampled_from(["leave", "leave", "crash"]), st.just(0), st.just(0)),
+    st.tuples(st.sampled_from(["write", "write", "leave", "leave"]), st.just(AUTHORS[0]), st.just(0)),
+    st.tuples(st.sampled_from(["follow", "unfollow"]), viewers, st.just(AUTHORS[0])),
+    st.tuples(st.sampled_from(["read", "lose"]), viewers, st.just(0)),
+    st.tuples(st.just("crash"), st.just(0), st.just(0)),
 )
-"""What lets authors enter and leave the index often."""
+"""What lets an author enter and leave the index often."""
 
 
 class Feed:
@@ -220,11 +218,11 @@ def play(programme: list[Act], threshold: int, persistence: float, random: Rando
     asyncio.run(run())
 
 
-persistences, randoms = st.sampled_from([0.0, 0.5, 0.8, 0.95]), st.randoms(use_true_random=False)
-interleaved = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+persistences, randoms = st.sampled_from([0.0, 0.5, 0.8, 0.95]), st.randoms(use_true_random=True)
+interleaved = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@interleaved
+@settings(interleaved, max_examples=100)
 @given(st.lists(acts, min_size=15, max_size=40), st.sampled_from([2, FAR]), persistences, randoms)
 def test_a_settled_timeline_equals_the_truth_above_its_horizon(
     programme: list[Act], threshold: int, persistence: float, random: Random
@@ -232,9 +230,12 @@ def test_a_settled_timeline_equals_the_truth_above_its_horizon(
     play(programme, threshold, persistence, random)
 
 
-@interleaved
-@given(st.lists(acts_at_the_line, min_size=15, max_size=40), persistences, randoms)
+@settings(interleaved, max_examples=200)
+@given(st.lists(acts_at_the_line, min_size=5, max_size=40), persistences, randoms)
 def test_so_it_does_where_authors_enter_and_leave_the_index_all_the_time(
     programme: list[Act], persistence: float, random: Random
 ) -> None:
-    play([("read", viewer, 0) for viewer in VIEWERS] + programme, 2, persistence, random)
+    # A celebrity who wrote more than a timeline holds, and is none any more.
+    celebrity = AUTHORS[0]
+    beginning = [("read", viewer, 0) for viewer in VIEWERS] + [("write", celebrity, 0)] * (LENGTH + 2)
+    play([*beginning, ("unfollow", VIEWERS[1], celebrity), *programme], 2, persistence, random)
