@@ -45,21 +45,28 @@ class Guard:
         leash_read, self._leash = os.pipe()
         pulse_read, self._pulse = os.pipe()
         answer_read, answer_write = os.pipe()
-        try:
-            self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-I", "-S", __file__, str(pulse_read), str(self.scratch)],
-                stdin=leash_read,
-                stdout=answer_write,
-                pass_fds=[pulse_read],
-                process_group=0,
-            )
-        finally:
-            os.close(leash_read)
-            os.close(pulse_read)
-            os.close(answer_write)
-        self._group = int(os.read(answer_read, 32))
-        os.close(answer_read)
         self._closed = False
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            try:
+                self._process = subprocess.Popen(  # noqa: S603
+                    [sys.executable, "-I", "-S", __file__, str(pulse_read), str(self.scratch)],
+                    stdin=leash_read,
+                    stdout=answer_write,
+                    pass_fds=[pulse_read],
+                    process_group=0,
+                )
+            finally:
+                os.close(leash_read)
+                os.close(pulse_read)
+                os.close(answer_write)
+            self._group = int(os.read(answer_read, 32))
+        except BaseException:
+            # Ctrl-C while the guard starts, perhaps before it is known here: letting go of the leash ends it.
+            self.close()
+            raise
+        finally:
+            os.close(answer_read)
 
     def popen(
         self,
@@ -97,7 +104,9 @@ class Guard:
         self._closed = True
         os.close(self._pulse)
         os.close(self._leash)
-        self._process.wait()
+        if self._process is not None:
+            self._process.wait()
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 def _stand_guard(pulse: int, scratch: Path) -> None:
@@ -111,8 +120,9 @@ def _stand_guard(pulse: int, scratch: Path) -> None:
     # Both set it, because either may come first; the second finds it done, or the anchor already gone.
     with suppress(PermissionError, ProcessLookupError):
         os.setpgid(anchor, anchor)
-    sys.stdout.write(f"{anchor}\n")
-    sys.stdout.close()
+    # Nobody reads it any more where the mesh was interrupted meanwhile.
+    with suppress(BrokenPipeError):
+        os.write(sys.stdout.fileno(), f"{anchor}\n".encode())
     os.read(sys.stdin.fileno(), 1)
     for ending in (signal.SIGINT, signal.SIGKILL):
         with suppress(ProcessLookupError):
