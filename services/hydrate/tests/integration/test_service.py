@@ -4,11 +4,13 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 
 import asyncpg
 import pytest
+from collector import Collector
 from devmesh.mesh import Mesh
 from feed.hydrate.v1 import hydrate_pb2
 from feedkit import key_scripts, keys, redis
@@ -18,6 +20,7 @@ from .conftest import Services
 
 pytestmark = pytest.mark.integration
 
+POST, FEED = hydrate_pb2.SURFACE_POST, hydrate_pb2.SURFACE_FEED
 UNKNOWN = 4_611_686_018_427_387_904
 """An id that nobody makes for decades."""
 
@@ -53,13 +56,14 @@ def not_found(post_id: int) -> hydrate_pb2.Hydration:
     return hydrate_pb2.Hydration(post_id=post_id, withheld=hydrate_pb2.WITHHELD_REASON_NOT_FOUND)
 
 
-async def until_filled(cache: redis.Redis, *some_keys: str) -> None:
-    """Return once all keys hold values. Fills come behind the answers."""
-    for _ in range(1000):
+async def until_filled(cache: redis.Redis, *some_keys: str, look: Callable[[], Awaitable[object]]) -> None:
+    """Look until all keys hold values. Fills come behind the answers, and none while Redis has just come back."""
+    for _ in range(200):
+        await look()
         [values] = await cache.run(key_scripts.get_many(some_keys))
         if None not in map(keys.payload, values):
             return
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
     pytest.fail(f"not filled after 10 s: {some_keys}")
 
 
@@ -148,15 +152,19 @@ async def test_an_author_that_the_caller_got_wrong_is_not_believed(services: Ser
 async def test_a_page_that_is_cached_is_one_round_trip_to_redis_and_no_call(
     mesh: Mesh, services: Services, cache: redis.Redis
 ) -> None:
-    authors = [await services.user(name) for name in ("Ann", "Bob", "Cleo")]
+    *authors, viewer = [await services.user(name) for name in ("Ann", "Bob", "Cleo", "Vic")]
     posts = [await services.posted(authors[place % 3]) for place in range(20)]
+    await services.mute(viewer, authors[2])
     post_ids, author_ids = [post.id for post in posts], [post.author_id for post in posts]
-    cold = await services.hydrate(*post_ids, author_ids=author_ids)
-    assert [one.post.post for one in cold] == posts
-    await until_filled(cache, *map(keys.post, post_ids), *map(keys.user, authors))
+    page = partial(services.hydrate, *post_ids, author_ids=author_ids, viewer=viewer, surface=FEED)
+    cold = await page()
+    assert [one.post.post for one in cold if one.HasField("post")] == [
+        post for post in posts if post.author_id != authors[2]
+    ]
+    await until_filled(cache, *map(keys.post, post_ids), *map(keys.user, authors), keys.hidden(viewer), look=page)
     with down(mesh, "post"), down(mesh, "graph"):
         await cache.run(("CONFIG", "RESETSTAT"))
-        warm = await services.hydrate(*post_ids, author_ids=author_ids)
+        warm = await page()
         assert await commands(cache) == {"mget": 1}
     assert warm == cold
 
@@ -179,7 +187,7 @@ async def test_what_is_cached_is_shown_though_others_cannot_be_loaded(
     author = await services.user()
     cached, other = await services.posted(author), await services.posted(author)
     (shown,) = await services.hydrate(cached.id)
-    await until_filled(cache, keys.post(cached.id), keys.user(author))
+    await until_filled(cache, keys.post(cached.id), keys.user(author), look=lambda: services.hydrate(cached.id))
     with down(mesh, "post"):
         assert await services.hydrate(cached.id, other.id) == [shown, unavailable(other.id, "post")]
 
@@ -201,6 +209,151 @@ async def test_a_redis_that_hangs_costs_little_and_then_nothing(mesh: Mesh, serv
         assert await services.hydrate(post.id, seconds=2.0) == shown
         answers = [await services.hydrate(post.id, seconds=0.4) for _ in range(20)]
     assert answers == [shown] * 20
+
+
+# --- what is withheld from whom ---------------------------------------------------------------------------------------
+
+
+async def test_a_suspended_author_is_withheld_at_once_from_everybody_and_a_restored_one_shown_at_once(
+    services: Services,
+) -> None:
+    author, viewer = await services.user("Ann"), await services.user("Vic")
+    post = await services.posted(author)
+    everybody = [(who, surface) for who in (viewer, author, 0) for surface in (POST, FEED)]
+    for _ in ("once", "and again"):
+        assert {await services.shown(post, *how) for how in everybody} == {"SHOWN"}
+        await services.suspend(author)
+        assert {await services.shown(post, *how) for how in everybody} == {"AUTHOR_SUSPENDED"}
+        await services.restore(author)
+    assert {await services.shown(post, *how) for how in everybody} == {"SHOWN"}
+
+
+async def test_the_posts_of_a_deleted_account_are_withheld_at_once(services: Services) -> None:
+    post = await services.posted(await services.user("Ann"))
+    assert await services.shown(post, 0) == "SHOWN"
+    await services.delete_account(post.author_id)
+    assert await services.shown(post, 0) == "AUTHOR_NOT_FOUND"
+
+
+async def test_a_block_hides_both_from_one_another_at_once_everywhere(services: Services) -> None:
+    ann, bob, vic = [await services.user(name) for name in ("Ann", "Bob", "Vic")]
+    of_ann, of_bob = await services.posted(ann), await services.posted(bob)
+    views = [(of_ann, bob, POST), (of_ann, bob, FEED), (of_bob, ann, POST), (of_bob, ann, FEED)]
+    others = [(of_ann, vic, FEED), (of_bob, vic, FEED), (of_ann, ann, FEED), (of_ann, 0, POST)]
+    for _ in ("once", "and again"):
+        assert {await services.shown(*view) for view in views + others} == {"SHOWN"}
+        await services.block(ann, bob)
+        assert {await services.shown(*view) for view in views} == {"BLOCKED"}
+        assert {await services.shown(*view) for view in others} == {"SHOWN"}
+        await services.unblock(ann, bob)
+
+
+async def test_a_mute_hides_at_once_from_one_side_in_feeds(services: Services) -> None:
+    ann, bob = await services.user("Ann"), await services.user("Bob")
+    of_ann, of_bob = await services.posted(ann), await services.posted(bob)
+    for _ in ("once", "and again"):
+        assert await services.shown(of_bob, ann, FEED) == "SHOWN"
+        await services.mute(ann, bob)
+        assert await services.shown(of_bob, ann, FEED) == "MUTED"
+        assert await services.shown(of_bob, ann, POST) == "SHOWN"
+        assert await services.shown(of_bob, ann, hydrate_pb2.SURFACE_UNSPECIFIED) == "SHOWN"
+        assert await services.shown(of_ann, bob, FEED) == "SHOWN"
+        await services.unmute(ann, bob)
+
+
+async def test_a_block_shows_at_the_very_next_look_however_many_are_filling_in(services: Services) -> None:
+    ann, bob = await services.user("Ann"), await services.user("Bob")
+    post = await services.posted(bob)
+    for place in range(30):
+        fillers = [asyncio.create_task(services.shown(post, ann)) for _ in range(5)]
+        await asyncio.sleep(place / 10_000)  # not waiting for anything: a different moment each time
+        change, expected = ((services.block, "BLOCKED"), (services.unblock, "SHOWN"))[place % 2]
+        await change(ann, bob)
+        assert await services.shown(post, ann) == expected
+        await asyncio.gather(*fillers)
+        assert await services.shown(post, ann) == expected
+
+
+async def test_without_redis_everything_is_withheld_that_has_to_be(mesh: Mesh, services: Services) -> None:
+    ann, bob, cem, vic = [await services.user(name) for name in ("Ann", "Bob", "Cem", "Vic")]
+    of_ann, of_bob, of_cem = [await services.posted(author) for author in (ann, bob, cem)]
+    await services.shown(of_bob, vic)
+    with down(mesh, "redis"):
+        await services.block(vic, ann)
+        await services.mute(vic, bob)
+        await services.suspend(cem)
+        assert await services.shown(of_ann, vic) == "BLOCKED"
+        assert await services.shown(of_bob, vic) == "MUTED"
+        assert await services.shown(of_cem, vic) == "AUTHOR_SUSPENDED"
+
+
+async def test_where_nobody_can_tell_what_is_hidden_only_ones_own_posts_are_shown(
+    mesh: Mesh, services: Services, cache: redis.Redis
+) -> None:
+    ann, bob = await services.user("Ann"), await services.user("Bob")
+    mine, other = await services.posted(ann), await services.posted(bob)
+    known = [keys.user(ann), keys.user(bob), keys.post(mine.id), keys.post(other.id)]
+    await until_filled(cache, *known, look=lambda: services.hydrate(mine.id, other.id))
+    with down(mesh, "graph"):
+        assert await services.shown(mine, ann) == "SHOWN"
+        assert await services.shown(other, ann) == "graph"
+        assert await services.shown(other, 0) == "SHOWN", "from nobody nothing is hidden"
+
+
+async def test_where_more_block_than_can_be_listed_each_of_them_is_withheld(
+    mesh: Mesh, services: Services, cache: redis.Redis
+) -> None:
+    ann, bob, vic = [await services.user(name) for name in ("Ann", "Bob", "Vic")]
+    of_ann, of_bob = await services.posted(ann), await services.posted(bob)
+    await services.block(ann, vic)
+    connection = await asyncpg.connect(mesh.addresses.postgres["graph"])
+    many = "INSERT INTO blocks (blocker_id, blocked_id) SELECT 1000000 + n, $1 FROM generate_series(1, 10000) n"
+    await connection.execute(many, vic)
+    try:
+        assert await services.shown(of_ann, vic, POST) == "BLOCKED", "the oldest of 10,001"
+        assert await services.shown(of_bob, vic, POST) == "SHOWN"
+        known = [keys.user(bob), keys.post(of_bob.id), keys.hidden(vic)]
+        await until_filled(cache, *known, look=lambda: services.shown(of_bob, vic, POST))
+        assert await services.shown(of_ann, vic, POST) == "BLOCKED"
+    finally:
+        await connection.execute("DELETE FROM blocks WHERE blocked_id = $1", vic)
+        await connection.close()
+
+
+async def test_what_is_withheld_is_counted_by_reason_and_surface(
+    mesh: Mesh, services: Services, collector: Collector
+) -> None:
+    ann, bob = await services.user("Ann"), await services.user("Bob")
+    of_ann, of_bob = await services.posted(ann), await services.posted(bob)
+    await services.mute(ann, bob)
+    await services.suspend(ann)
+
+    def counted() -> dict[tuple[str, str], int]:
+        return {
+            (reason, surface): collector.counted("feed.hydrate.withheld", reason=reason, surface=surface)
+            for reason in ("not_found", "author_not_found", "author_suspended", "blocked", "muted")
+            for surface in ("feed", "post")
+        }
+
+    mesh.terminate("hydrate")  # which tells at its end what it has counted until then
+    before = counted()
+    mesh.restart("hydrate")
+    await services.hydrate(of_ann.id, of_bob.id, UNKNOWN, viewer=ann, surface=FEED)
+    await services.hydrate(of_ann.id, of_bob.id, UNKNOWN, viewer=ann, surface=POST)
+    await services.hydrate(of_ann.id, of_bob.id, UNKNOWN)
+    more = {
+        ("author_suspended", "feed"): 1,
+        ("author_suspended", "post"): 2,
+        ("not_found", "feed"): 1,
+        ("not_found", "post"): 2,
+        ("muted", "feed"): 1,
+    }
+    expected = {what: number + more.get(what, 0) for what, number in before.items()}
+    for _ in range(200):
+        if counted() == expected:
+            return
+        await asyncio.sleep(0.05)
+    assert counted() == expected
 
 
 # --- neighbours that are away ------------------------------------------------------------------------------------------
