@@ -147,6 +147,22 @@ async def test_the_limit_refuses_a_new_block_but_not_one_that_stands(blocks: Blo
     assert await blocks.block(a, others[LIMIT])
 
 
+async def test_a_follow_by_one_whom_very_many_block_does_not_read_them_all(
+    caches: CacheStore, open_database: OpenDatabase, make_users: MakeUsers, sql: Sql
+):
+    actor, *others = await make_users(20_000)
+    await sql.execute("INSERT INTO blocks SELECT id, $2 FROM unnest($1::bigint[]) id", others[100:], actor)
+    await sql.execute("VACUUM ANALYZE blocks")
+    database = await open_database(postgres_pool_size=1)
+    reads = "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = 'blocks'"
+    before: int = await sql.fetchval(reads)
+    results = await Follows(FollowStore(database), caches, 5000).follow_many(actor, others[:200])
+    assert [result.refusal for result in results] == [None] * 100 + [Refusal.BLOCKED] * 100
+    async with database.connection() as connection:
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+    assert 100 <= await sql.fetchval(reads) - before < 1000
+
+
 # --- at the same time ----------------------------------------------------------------------------------------------
 
 
