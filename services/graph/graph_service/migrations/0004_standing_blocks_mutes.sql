@@ -1,5 +1,6 @@
 -- How accounts stand, who blocks and who mutes whom, and leaving the index of pulled authors. All of it may be there while
--- processes from before it still run: they neither see nor break anything of it.
+-- processes from before it still run. They know nothing of it: through them somebody may still follow across a block, which
+-- shows neither anything of the other.
 
 -- 0 active, 1 suspended, 2 deleted. A deleted user's row stays for ever, as a tombstone without a name. Every row has the
 -- default, so that there is nothing to validate.
