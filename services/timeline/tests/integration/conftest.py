@@ -5,15 +5,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+import grpc.aio
 import pytest
 from devmesh.mesh import Mesh
 from devmesh.processes import PROCESSES
-from feed.graph.v1 import graph_pb2, graph_pb2_grpc
+from feed.graph.v1 import accounts_pb2, accounts_pb2_grpc, graph_pb2, graph_pb2_grpc
 from feed.post.v1 import post_pb2, post_pb2_grpc
 from feed.timeline.v1 import timeline_pb2, timeline_pb2_grpc
 from feedkit.channel import connect
 
 if TYPE_CHECKING:
+    from feed.graph.v1.accounts_pb2_grpc import AccountServiceAsyncStub
     from feed.graph.v1.graph_pb2_grpc import GraphServiceAsyncStub
     from feed.post.v1.post_pb2_grpc import PostServiceAsyncStub
     from feed.timeline.v1.timeline_pb2_grpc import TimelineServiceAsyncStub
@@ -45,9 +47,18 @@ class Services:
     """Clients of the services; failures are domain errors."""
 
     def __init__(
-        self, graph: "GraphServiceAsyncStub", post: "PostServiceAsyncStub", timeline: "TimelineServiceAsyncStub"
+        self,
+        graph: "GraphServiceAsyncStub",
+        accounts: "AccountServiceAsyncStub",
+        operator: str,
+        *,
+        post: "PostServiceAsyncStub",
+        timeline: "TimelineServiceAsyncStub",
     ) -> None:
+        """`operator` is the token by which operators are known."""
         self._graph = graph
+        self._accounts = accounts
+        self._operator = [("authorization", f"Bearer {operator}")]
         self._post = post
         self._timeline = timeline
 
@@ -62,6 +73,26 @@ class Services:
     async def unfollow(self, actor_id: int, followee_id: int) -> None:
         """Make one user follow another no longer."""
         await self._graph.Unfollow(graph_pb2.UnfollowRequest(actor_id=actor_id, followee_id=followee_id))
+
+    async def block(self, actor_id: int, blocked_id: int) -> None:
+        """Make one user block another."""
+        await self._graph.Block(graph_pb2.BlockRequest(actor_id=actor_id, blocked_id=blocked_id))
+
+    async def mute(self, actor_id: int, muted_id: int) -> None:
+        """Make one user mute another."""
+        await self._graph.Mute(graph_pb2.MuteRequest(actor_id=actor_id, muted_id=muted_id))
+
+    async def unmute(self, actor_id: int, muted_id: int) -> None:
+        """End a mute."""
+        await self._graph.Unmute(graph_pb2.UnmuteRequest(actor_id=actor_id, muted_id=muted_id))
+
+    async def suspend(self, user_id: int) -> None:
+        """Suspend an account, as an operator."""
+        await self._accounts.SuspendUser(accounts_pb2.SuspendUserRequest(user_id=user_id), metadata=self._operator)
+
+    async def restore(self, user_id: int) -> None:
+        """Restore an account, as an operator."""
+        await self._accounts.RestoreUser(accounts_pb2.RestoreUserRequest(user_id=user_id), metadata=self._operator)
 
     async def posted(self, author_id: int, content: str = "hello") -> int:
         """The id of a new post."""
@@ -106,8 +137,14 @@ async def services(mesh: Mesh) -> AsyncIterator[Services]:
             graph_pb2_grpc.GraphServiceStub(
                 await channels.enter_async_context(connect(addresses["graph"], graph, "graph"))
             ),
-            post_pb2_grpc.PostServiceStub(await channels.enter_async_context(connect(addresses["post"], post, "post"))),
-            timeline_pb2_grpc.TimelineServiceStub(
+            accounts_pb2_grpc.AccountServiceStub(
+                await channels.enter_async_context(grpc.aio.insecure_channel(addresses["graph"]))
+            ),
+            mesh.addresses.operator_token,
+            post=post_pb2_grpc.PostServiceStub(
+                await channels.enter_async_context(connect(addresses["post"], post, "post"))
+            ),
+            timeline=timeline_pb2_grpc.TimelineServiceStub(
                 await channels.enter_async_context(connect(addresses["timeline"], timeline, "timeline"))
             ),
         )

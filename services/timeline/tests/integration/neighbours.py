@@ -30,6 +30,10 @@ class Neighbours:
         """Post → author."""
         self.pulled: list[int] = []
         """In the order in which they entered the index."""
+        self.left: dict[int, int] = {}
+        """The version of the index with which an author left it."""
+        self.withheld: dict[int, hydrate_pb2.WithheldReason.ValueType] = {}
+        """Why an author's posts are withheld from the viewer."""
         self.calls: Counter[str] = Counter()
         """How often each method was called."""
         self.away: set[str] = set()
@@ -42,7 +46,7 @@ class Neighbours:
 
     def timeline_of(self, viewer_id: int) -> list[int]:
         """The oracle."""
-        authors = {viewer_id, *self.follows[viewer_id]}
+        authors = {viewer_id, *self.follows[viewer_id]} - self.withheld.keys()
         return sorted((post for post, author in self.posts.items() if author in authors), reverse=True)
 
     async def called(self, context: Any, method: str) -> None:
@@ -68,9 +72,12 @@ class _Graph(graph_pb2_grpc.GraphServiceServicer):
         return graph_pb2.RecordActivityResponse()
 
     async def ListPulledAuthors(self, request: graph_pb2.ListPulledAuthorsRequest, context: Any) -> Any:
-        version, entered = len(self._truth.pulled), self._truth.pulled[request.since_version :]
-        await self._truth.called(context, "ListPulledAuthors")
-        return graph_pb2.ListPulledAuthorsResponse(version=version, entered_author_ids=entered)
+        truth, since = self._truth, request.since_version
+        version = max(len(truth.pulled), *truth.left.values(), 0)
+        entered = [author for author in truth.pulled[since:] if author not in truth.left]
+        left = [author for author, version in truth.left.items() if version > since]
+        await truth.called(context, "ListPulledAuthors")
+        return graph_pb2.ListPulledAuthorsResponse(version=version, entered_author_ids=entered, left_author_ids=left)
 
 
 class _Post(post_pb2_grpc.PostServiceServicer):
@@ -102,7 +109,10 @@ class _Hydrate(hydrate_pb2_grpc.HydrateServiceServicer):
     def _hydration(self, post_id: int) -> hydrate_pb2.Hydration:
         if post_id not in self._truth.posts:
             return hydrate_pb2.Hydration(post_id=post_id, withheld=hydrate_pb2.WITHHELD_REASON_NOT_FOUND)
-        post = post_pb2.Post(id=post_id, author_id=self._truth.posts[post_id])
+        author_id = self._truth.posts[post_id]
+        if author_id in self._truth.withheld:
+            return hydrate_pb2.Hydration(post_id=post_id, withheld=self._truth.withheld[author_id])
+        post = post_pb2.Post(id=post_id, author_id=author_id)
         return hydrate_pb2.Hydration(post_id=post_id, post=hydrate_pb2.HydratedPost(post=post))
 
 

@@ -92,6 +92,53 @@ async def test_a_deleted_post_is_gone_from_the_next_read_and_its_cursor_stays_go
     assert await services.walk(viewer) == [written[:4] + written[5:]]
 
 
+async def test_a_mute_and_its_end_show_on_the_next_read(services: Services) -> None:
+    viewer, (ann, *_), written = await crowd(services, 2)
+    await services.mute(viewer, ann)
+    assert await services.walk(viewer) == [[post for index, post in enumerate(written) if index % 4 != 3]]
+    await services.unmute(viewer, ann)
+    assert await services.walk(viewer) == [written]
+
+
+@pytest.mark.parametrize("by", ["the viewer", "the author"])
+async def test_a_block_shows_on_the_next_read(services: Services, by: str) -> None:
+    viewer, (ann, *_), written = await crowd(services, 2)
+    await services.walk(viewer)
+    await services.block(*((viewer, ann) if by == "the viewer" else (ann, viewer)))
+    assert await services.walk(viewer) == [[post for index, post in enumerate(written) if index % 4 != 3]]
+
+
+@pytest.mark.parametrize("whose", ["a followee's", "the viewer's"])
+async def test_a_suspension_and_its_end_show_on_the_next_read(services: Services, whose: str) -> None:
+    viewer, (ann, *_), written = await crowd(services, 2)
+    user, place = (ann, 3) if whose == "a followee's" else (viewer, 0)
+    await services.suspend(user)
+    assert await services.walk(viewer) == [[post for index, post in enumerate(written) if index % 4 != place]]
+    await services.restore(user)
+    assert await services.walk(viewer) == [written]
+
+
+async def test_a_page_is_full_though_hundreds_of_the_newest_posts_are_of_a_suspended_followee(
+    mesh: Mesh, services: Services
+) -> None:
+    viewer, (ann, *_), written = await crowd(services, 8)
+    last = await services.posted(ann)
+    connection = await asyncpg.connect(mesh.addresses.postgres["post"])
+    try:
+        # As if Ann had written a thousand more posts in the same second.
+        await connection.execute(
+            "INSERT INTO posts (id, author_id, content, media)"
+            " SELECT $1::bigint + n, $2, 'spam', '[]' FROM generate_series(1, 1000) n",
+            last,
+            ann,
+        )
+    finally:
+        await connection.close()
+    await services.suspend(ann)
+    expected = [post for index, post in enumerate(written) if index % 4 != 3]
+    assert await services.walk(viewer, 20) == [expected[:20], expected[20:]]
+
+
 async def test_page_sizes_are_clamped(services: Services) -> None:
     viewer, _, _ = await crowd(services, 13)
     for asked, given in ((0, 20), (50, 50), (51, 50), (2**31 - 1, 50)):

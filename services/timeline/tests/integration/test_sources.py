@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from devmesh.backends.valkey import Valkey
+from feed.hydrate.v1 import hydrate_pb2
 from feed.timeline.v1 import timeline_pb2, timeline_pb2_grpc
 from feedkit import key_scripts, keys, redis
 from feedkit.channel import connect
@@ -166,11 +167,28 @@ async def test_a_warm_read_is_one_round_trip_and_calls_hydrate_alone(timeline: T
     assert timeline.truth.calls == {"HydratePosts": 2}
 
 
-async def test_hydrate_is_told_the_authors(timeline: Timeline) -> None:
+async def test_hydrate_is_told_the_viewer_the_authors_and_that_it_is_for_a_feed(timeline: Timeline) -> None:
     await timeline.warm()
     await timeline.page()
     request = timeline.truth.hydrated[-1]
+    assert (request.viewer_id, request.surface) == (VIEWER, hydrate_pb2.SURFACE_FEED)
     assert list(request.author_ids) == [timeline.truth.posts[post] for post in request.post_ids]
+
+
+@pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
+@pytest.mark.parametrize("reason", [reason for reason in hydrate_pb2.WithheldReason.values() if reason])
+async def test_whatever_is_withheld_and_why_pages_are_refilled(
+    timeline: Timeline, reason: "hydrate_pb2.WithheldReason.ValueType", warm: bool
+) -> None:
+    if warm:
+        await timeline.warm()
+    newest = max(timeline.truth.posts)
+    timeline.truth.withheld = {BOB: reason, STAR: reason}
+    timeline.truth.posts |= dict.fromkeys(range(newest + 1, newest + 150), BOB)
+    if warm:
+        await timeline.materialise()
+    assert await timeline.ids() == timeline.truth.timeline_of(VIEWER)[:20]
+    assert await timeline.walk(7) == timeline.truth.timeline_of(VIEWER)
 
 
 @pytest.mark.parametrize("size", [1, 7, 20, 50])
@@ -294,6 +312,32 @@ async def test_an_announced_post_of_a_pulled_author_shows_on_the_next_read(timel
 
     # An announcement is on its way for a moment, and nothing but it can show the post before LONG is over.
     await until(seen)
+
+
+async def test_who_leaves_the_index_is_read_from_timelines_alone(valkey: Valkey, truth: Neighbours) -> None:
+    async with started(valkey, truth, pulled_staleness_seconds=0.4) as timeline:
+        await timeline.warm()
+        # As `fanout` does it: first everything is pushed, then the author leaves.
+        history = sorted(item for item in truth.posts.items() if item[1] == STAR)
+        epoch = key_scripts.new_epoch()
+        await timeline.direct.run(key_scripts.push_history(VIEWER, epoch, 0, keys.encode_entries(history), 800))
+        truth.left = {STAR: 2}
+
+        async def left() -> bool:
+            timeline.forget()
+            await timeline.direct.run(key_scripts.forget(keys.recents(STAR)))
+            assert await timeline.ids() == truth.timeline_of(VIEWER)[:20]
+            return not truth.calls["ListRecentByAuthors"] and timeline.round_trips == 1
+
+        await until(left)
+        assert await timeline.walk(7) == truth.timeline_of(VIEWER)
+
+        async def announced_late() -> bool:
+            await timeline.direct.run(("PUBLISH", keys.RECENTS_CHANGED, keys.encode_id(STAR)))
+            return not await left()
+
+        await until(announced_late)
+        await until(left)
 
 
 # --- leases ----------------------------------------------------------------------------------------------------------
