@@ -74,12 +74,17 @@ class LagClient:
         return sum(backlog.end for backlog in await self._ask([work]))
 
     async def oldest_ms(self, *work: Work) -> int:
-        """The age of the oldest record that is not handled, in milliseconds; 0 if all are."""
+        """The age of the oldest record that is not handled, in milliseconds; 0 if all are.
+
+        Raises Unavailable where the broker does not answer, or does not show any of those records.
+        """
         backlogs = [backlog for backlog in await self._ask(work) if backlog.end > backlog.begin]
         if not backlogs:
             return 0
         written = await asyncio.to_thread(self._first_timestamps, backlogs)
-        return max(0, int(time.time() * 1000) - min(written)) if written else 0
+        if not written:
+            raise Unavailable.of_dependency("kafka", "does not tell how old what it has is")
+        return max(0, int(time.time() * 1000) - min(written))
 
     async def _ask(self, work: Iterable[Work]) -> list[_Backlog]:
         try:
