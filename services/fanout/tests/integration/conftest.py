@@ -40,6 +40,8 @@ SETTINGS = {
     "FEED_PUSH_BATCH": "4",
     "FEED_CELEBRITY_THRESHOLD": str(THRESHOLD),
     "FEED_PULLED_STALENESS_SECONDS": "0.3",
+    # Tests call authors pulled who have hardly a follower; where these are to leave, a test says so.
+    "FEED_LEAVING_INTERVAL_SECONDS": "3600",
     "FEED_GRACE_SECONDS": "2",
     "FEED_KAFKA_SESSION_SECONDS": str(SESSION_SECONDS),
 }

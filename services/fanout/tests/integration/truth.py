@@ -36,6 +36,8 @@ class Truth(
         self.posts: dict[int, int] = {}
         """Authors by post."""
         self.pulled: set[int] = set()
+        self.decided: Counter[int] = Counter()
+        """How often it has been decided of an author that they are pulled."""
         self.outbox_rows = 0
         self.asked: Counter[str] = Counter()
         self.failing: dict[str, grpc.StatusCode] = {}
@@ -72,12 +74,31 @@ class Truth(
         counts = [len(self.followers(author)) for author in authors]
         self.pulled |= {a for a, count in zip(authors, counts, strict=True) if count >= request.celebrity_threshold}
         pulled = [author in self.pulled for author in authors]
+        self.decided.update(self.pulled & set(authors))
         return graph_pb2.ClassifyAuthorsResponse(
             author_ids=authors,
             pulled=pulled,
             follower_counts=counts,
             deleted_author_ids=[author for author in authors if author in self.deleted],
         )
+
+    def ListShrunkAuthors(self, request: Any, context: Any) -> graph_pb2.ListShrunkAuthorsResponse:
+        self.begin("ListShrunkAuthors", context)
+        counts = sorted((len(self.followers(author)), author) for author in self.pulled)
+        return graph_pb2.ListShrunkAuthorsResponse(
+            authors=[
+                graph_pb2.ShrunkAuthor(author_id=author, follower_count=count, sequence=self.decided[author])
+                for count, author in counts[: request.limit]
+                if count < request.follower_count
+            ]
+        )
+
+    def LeavePulledAuthors(self, request: Any, context: Any) -> graph_pb2.LeavePulledAuthorsResponse:
+        self.begin("LeavePulledAuthors", context)
+        left = request.author_id in self.pulled and self.decided[request.author_id] == request.sequence
+        if left:
+            self.pulled.discard(request.author_id)
+        return graph_pb2.LeavePulledAuthorsResponse(left=left)
 
     def StreamActiveFollowers(self, request: Any, context: Any) -> Iterator[graph_pb2.StreamActiveFollowersResponse]:
         self.begin("StreamActiveFollowers", context)
