@@ -18,6 +18,7 @@ from feed_api import FeedApi
 from feedctl.__main__ import main
 from feedctl.rebuild import slot
 from feedkit import keys
+from limits import THRESHOLD
 from polling import until
 from redis import asyncio as redis
 from settling import settled
@@ -170,31 +171,35 @@ def test_why_an_account_was_not_changed_is_one_line(
     assert result.output.count("\n") == 1
 
 
-async def entangled_author(mesh: Mesh) -> tuple[int, list[int]]:
+async def entangled_author(mesh: Mesh, followers: int = 3) -> tuple[int, list[int]]:
     """Somebody with posts and ties of every kind, all of it cached, and those whom the ties lead to."""
     async with FeedApi(mesh.addresses.gateway) as api, StoredKeys(mesh.addresses.redis) as stored:
-        author, *others = await users(api, "Entangled", 7)
-        followers, followee, blocked, muted = others[:3], others[3], others[4], others[5]
+        author, followee, blocked, muted, *followed_by = await users(api, "Entangled", 4 + followers)
         for number in range(5):
             await api.create_post(author, f"Post {number}")
         await api.create_post(followee, "Of another")
-        await each(followers, lambda follower: api.follow(follower, author))
+        await each(followed_by, lambda follower: api.follow(follower, author))
         await api.follow(author, followee)
         await api.block(author, blocked)
         await api.mute(author, muted)
         await api.mute(blocked, author)
-        await warmed(mesh, api, stored, [author, *followers])
-        return author, others
+        await warmed(mesh, api, stored, [author, *followed_by])
+        # Once it is known whether the author is pulled, which is found out by a post.
+        await api.create_post(author, "The last one")
+        await settled(mesh)
+        await each(followed_by, api.feed)
+        return author, [*followed_by, followee, blocked, muted]
 
 
-def test_a_purged_user_is_erased_everywhere_and_that_is_proved(mesh: Mesh, state: Path) -> None:
-    author, others = asyncio.run(entangled_author(mesh))
+@pytest.mark.parametrize("followers", [2, THRESHOLD], ids=["pushed", "pulled"])
+def test_a_purged_user_is_erased_everywhere_and_that_is_proved(mesh: Mesh, state: Path, followers: int) -> None:
+    author, others = asyncio.run(entangled_author(mesh, followers))
     result = feedctl(state, "user", "purge", str(author), "--verify", "--wait", "60", answer="y\n")
     assert result.exit_code == 0, result.output
-    assert "for good, with 5 posts and what ties them to 6 others?" in result.output
+    assert f"for good, with 6 posts and what ties them to {len(others)} others?" in result.output
     assert f"user {author} is erased: nothing is left" in result.output
     assert {line.split()[1] for line in result.output.splitlines() if "│" in line} == {"graph:", "post:", "redis:"}
-    assert "5 known posts" in result.output and "of 6 who were tied" in result.output
+    assert "6 known posts" in result.output and f"of {len(others)} who were tied" in result.output
     assert asyncio.run(feed_of(mesh, others[0])) == []
 
 
