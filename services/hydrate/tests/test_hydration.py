@@ -290,10 +290,11 @@ async def test_without_it_the_posts_of_others_are_unavailable_and_only_those() -
 
 
 async def test_where_more_block_than_are_listed_it_is_asked_about_the_authors_at_hand() -> None:
-    mesh = world(blocks=[(1, VIC), (9, VIC)], listed_blocks=1, cached_hides=[VIC])
-    answer = await mesh.hydrate(1, 5, viewer=VIC, surface=POST)
+    cached = {"cached_posts": [1, 5], "cached_names": [7, 9], "cached_hides": [VIC]}
+    mesh = world(blocks=[(1, VIC), (9, VIC)], listed_blocks=1, **cached)
+    answer = await mesh.hydrate(1, 5, author_ids=[7, 9], viewer=VIC, surface=POST)
     assert answer == {1: Shown(Post(1, 7), "Ann"), 5: Withheld.BLOCKED}
-    assert mesh.asked[-1] == ("blocks", [7, 9])
+    assert mesh.asked == [("cache", [1, 5, 7, 9, VIC]), ("blocks", [7, 9])]
 
 
 @pytest.mark.parametrize("failure", NOT_NOW, ids=lambda error: type(error).__name__)

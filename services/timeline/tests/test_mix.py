@@ -238,6 +238,13 @@ async def test_a_page_whose_look_ahead_is_of_an_author_left_out_looks_further_ah
     assert await mix_of(Listed({9: 2, 8: 2, 7: 2}), hydration=hydration).page(VIEWER, TOP, 2) == Page([], None)
 
 
+async def test_where_what_was_read_ahead_is_left_out_nothing_that_was_read_behind_it_is_lost() -> None:
+    sources = Listed({9: 1, 7: 2, 5: 1}), Listed({8: 2, 6: 1})
+    mix = mix_of(*sources, hydration=Hydration(withheld_authors=[2]), rounds=1)
+    assert await mix.page(VIEWER, TOP, 2) == Page([9], 8)
+    assert flat(await walk(mix, 2)) == [9, 6, 5]
+
+
 async def test_what_is_not_known_of_an_author_left_out_holds_nobody_up() -> None:
     hydration = Hydration(withheld_authors=[2], unavailable={8: 1})
     assert await mix_of(Listed({9: 2, 8: 2, 7: 1}), hydration=hydration).page(VIEWER, TOP, 3) == Page([7], None)
