@@ -71,6 +71,13 @@ acts_at_the_line = st.one_of(
     st.tuples(st.just("crash"), st.just(0), st.just(0)),
 )
 """What lets an author enter and leave the index often."""
+acts_of_viewers = st.one_of(
+    writes,
+    st.tuples(st.sampled_from(["follow", "unfollow"]), viewers, authors),
+    st.tuples(st.sampled_from(["follow", "unfollow", "mute", "unmute"]), viewers, authors),
+    st.tuples(st.sampled_from(["read", "read", "read", "lose"]), viewers, st.just(0)),
+)
+"""What lets rebuilds and reconciles of the same timeline meet."""
 
 
 class Feed:
@@ -206,7 +213,7 @@ def play(programme: list[Act], threshold: int, persistence: float, random: Rando
                 await turns.crash(random.randrange)
             else:
                 feed.act(act)
-            for _ in range(random.randrange(6)):
+            for _ in range(random.randrange(10)):
                 await turns.step(choose)
         await turns.finish(choose)
         feed.check()
@@ -239,3 +246,11 @@ def test_so_it_does_where_authors_enter_and_leave_the_index_all_the_time(
     celebrity = AUTHORS[0]
     beginning = [("read", viewer, 0) for viewer in VIEWERS] + [("write", celebrity, 0)] * (LENGTH + 2)
     play([*beginning, ("unfollow", VIEWERS[1], celebrity), *programme], 2, persistence, random)
+
+
+@interleaved
+@given(st.lists(acts_of_viewers, min_size=15, max_size=40), persistences, randoms)
+def test_so_it_does_where_viewers_change_their_minds_while_their_timelines_are_made(
+    programme: list[Act], persistence: float, random: Random
+) -> None:
+    play(programme, FAR, persistence, random)
