@@ -36,7 +36,8 @@ _GRAPH = {
     "mutes": "SELECT count(*) FROM mutes WHERE muter_id = $1 OR muted_id = $1",
     "activity": "SELECT count(*) FROM activity WHERE user_id = $1",
     "follower_counts": "SELECT count(*) FROM follower_counts WHERE user_id = $1",
-    "pulled_authors": "SELECT count(*) FROM pulled_authors WHERE author_id = $1",
+    # That somebody with this id has left the index stays, for readers who have yet to hear of it; it is the id alone.
+    "pulled_authors (but pulled_authors_left)": "SELECT count(*) FROM pulled_authors WHERE author_id = $1",
     "outbox": "SELECT count(*) FROM outbox WHERE key = $1::bigint::text",
 }
 _POST = {
@@ -244,8 +245,14 @@ def total(traces: Iterable[Trace]) -> int:
 
 
 def holds_something(value: bytes | None) -> bool:
-    """Whether a cached value is there; a lease is none."""
-    return value is not None and keys.payload(value) != b"" and not is_lease(value)
+    """Whether a cached value is there that tells of somebody; a lease is none, and an empty list tells of nobody.
+
+    Whoever looks at posts in a deleted user's name still leaves behind that nothing is hidden from them.
+    """
+    if value is None or is_lease(value):
+        return False
+    payload = keys.payload(value)
+    return payload is None or payload.strip(b"\0") != b""
 
 
 def is_lease(value: bytes) -> bool:

@@ -41,7 +41,10 @@ def test_whatever_a_key_holds_is_left(value: bytes) -> None:
     assert holds_something(value)
 
 
-@pytest.mark.parametrize("value", [None, LEASE, keys.value(b"")])
+EMPTY = [hidden([], []), keys.value(keys.encode_context([])), keys.value(keys.encode_post_list([], 0))]
+
+
+@pytest.mark.parametrize("value", [None, LEASE, keys.value(b""), *EMPTY])
 def test_neither_a_lease_nor_that_there_is_nothing_is_left(value: bytes | None) -> None:
     assert not holds_something(value)
 
