@@ -29,8 +29,9 @@ HEAD = """\
 # Configuration
 
 Every process reads environment variables once, at its start, and refuses to start, with one line that names each
-variable, if one of them is wrong. Traces are set by the standard `OTEL_*` variables, above all `OTEL_TRACES_EXPORTER`
-(`none` if not set, `otlp`, `console`), `OTEL_EXPORTER_OTLP_ENDPOINT` and `OTEL_TRACES_SAMPLER`.
+variable, if one of them is wrong. Traces and metrics are set by the standard `OTEL_*` variables, above all
+`OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` (`none` if not set, `otlp`, `console`), `OTEL_EXPORTER_OTLP_ENDPOINT`,
+`OTEL_TRACES_SAMPLER` and `OTEL_METRIC_EXPORT_INTERVAL`.
 
 | variable | default | processes | meaning |
 |---|---|---|---|

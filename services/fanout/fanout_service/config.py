@@ -79,7 +79,7 @@ class CelebrityLineSettings(CelebritySettings):
         default=10.0, gt=0, description="How long the leader waits after each look for such authors."
     )
     leaving_timelines_per_second: float = Field(
-        default=500.0,
+        default=200.0,
         gt=0,
         description="To how many timelines a second such an author's posts are brought at most, as many posts to each as "
         "it holds.",
@@ -142,7 +142,9 @@ class FanoutSettings(
         default=8, ge=1, le=100, description="How many authors' posts a process pushes at the same time."
     )
     reconciles_per_second: float = Field(
-        default=200.0, gt=0, description="How many reconciles and rebuilds a process begins in a second at most."
+        default=200.0,
+        gt=0,
+        description="How many reconciles, rebuilds and slices of erasures a process begins in a second at most.",
     )
     reconcile_batch: int = Field(
         default=100,
