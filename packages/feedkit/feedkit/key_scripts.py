@@ -87,7 +87,8 @@ def push(viewer_id: int, entries: bytes, most: int) -> Command:
 def push_history(viewer_id: int, epoch: bytes, left_out: int, entries: bytes, most: int) -> Command:
     """Add all that an author wrote and that was not pushed, and give the timeline a new epoch; 0 where there is none.
 
-    `left_out`: the author's newest post that is not among the entries, 0 if all are; the horizon rises to it.
+    `left_out`: the author's newest post that is not among the entries, 0 if all are; the horizon rises to it. Entries at or
+    below the horizon are left out.
     """
     return _PUSH(keys.timeline(viewer_id), entries, most, keys.encode_id(left_out), epoch)
 

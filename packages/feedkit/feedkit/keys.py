@@ -26,7 +26,8 @@ The trailer of 24 bytes is last, so that one GETRANGE from the end reads it toge
 - *Horizon*: every post above it that has been pushed, or belongs into the list, is in it. Readers ignore what is at or
   below. 0: the list goes down to the beginning.
 - *Cut*: the highest post id that was ever trimmed.
-- *Epoch*: 8 random bytes, new at creation and at every rewrite (rebuild, reconcile), unchanged by pushes.
+- *Epoch*: 8 random bytes, new at creation and at every rewrite (rebuild, reconcile, what an author wrote before), unchanged
+  by pushes of new posts.
 
 Numbers are big-endian, 8 bytes unless told otherwise; ids of users are ascending. **Any key may vanish at any time; an
 absent one is unknown, never empty.** The steps that write are in `key_scripts`.

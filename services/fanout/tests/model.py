@@ -216,10 +216,8 @@ class ModelTimelines:
         self.round_trips.append(viewer_ids)
         for viewer_id in viewer_ids:
             if (timeline := self.lists.get(viewer_id)) is not None:
-                timeline.entries.update(history.entries)
                 timeline.horizon = max(timeline.horizon, history.left_out)
-                timeline.epoch = epoch
-                timeline.trim(self._length)
+                self._add_history(timeline, history.entries, epoch)
 
     async def push_since(
         self, viewer_ids: Sequence[int], before: bytes, entries: Sequence[Entry], epoch: bytes
@@ -232,10 +230,13 @@ class ModelTimelines:
             if timeline is None or timeline.epoch != before:
                 others.add(viewer_id)
                 continue
-            timeline.entries.update(entries)
-            timeline.epoch = epoch
-            timeline.trim(self._length)
+            self._add_history(timeline, entries, epoch)
         return others
+
+    def _add_history(self, timeline: ModelTimeline, entries: Sequence[Entry], epoch: bytes) -> None:
+        timeline.entries.update(entry for entry in entries if entry.post_id > timeline.horizon)
+        timeline.epoch = epoch
+        timeline.trim(self._length)
 
     async def withdraw(self, viewer_ids: Sequence[int], post_ids: Sequence[int]) -> None:
         """See `timelines.Timelines`."""

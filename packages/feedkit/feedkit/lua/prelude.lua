@@ -38,23 +38,46 @@ local function timeline_length(key)
   return length
 end
 
+-- The first place, from one on, of entries oldest first whose id is not below another id. It looks near by first.
+local function place_of(entries, id, from)
+  local low, high, step = from, #entries / ENTRY, 1
+  while low + step <= high do
+    if not less(id_at(entries, low + step - 1, ENTRY), id) then
+      high = low + step - 1
+      break
+    end
+    low, step = low + step, 2 * step
+  end
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if less(id_at(entries, middle, ENTRY), id) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
+-- The entries from one place up to but without another.
+local function slice(entries, from, to)
+  return string.sub(entries, from * ENTRY + 1, to * ENTRY)
+end
+
 -- The union of two runs of entries, each oldest first; what both have is in it once.
 local function union(ours, theirs)
   local parts, i, j, n, m = {}, 0, 0, #ours / ENTRY, #theirs / ENTRY
   while i < n and j < m do
-    local a, b = id_at(ours, i, ENTRY), id_at(theirs, j, ENTRY)
-    if a == b then
-      j = j + 1
-    elseif less(a, b) then
-      parts[#parts + 1] = string.sub(ours, i * ENTRY + 1, (i + 1) * ENTRY)
-      i = i + 1
-    else
-      parts[#parts + 1] = string.sub(theirs, j * ENTRY + 1, (j + 1) * ENTRY)
-      j = j + 1
+    local theirs_next = id_at(theirs, j, ENTRY)
+    local stop = place_of(ours, theirs_next, i)
+    parts[#parts + 1] = slice(ours, i, stop)
+    i = stop
+    if i < n then
+      local ours_next = id_at(ours, i, ENTRY)
+      stop = place_of(theirs, ours_next, j)
+      parts[#parts + 1] = slice(theirs, j, stop)
+      j = stop
+      if j < m and id_at(theirs, j, ENTRY) == ours_next then j = j + 1 end
     end
   end
-  parts[#parts + 1] = string.sub(ours, i * ENTRY + 1)
-  parts[#parts + 1] = string.sub(theirs, j * ENTRY + 1)
+  parts[#parts + 1] = slice(ours, i, n)
+  parts[#parts + 1] = slice(theirs, j, m)
   return table.concat(parts)
 end
 

@@ -13,7 +13,13 @@ local bytes = length - TRAILER
 local trailer = redis.call('GETRANGE', key, bytes, -1)
 local horizon, cut, epoch = string.sub(trailer, 1, 8), string.sub(trailer, 9, 16), string.sub(trailer, 17)
 if ARGV[5] and epoch ~= ARGV[5] then return 0 end
-if ARGV[4] then horizon, epoch = greater_of(horizon, ARGV[3]), ARGV[4] end
+if ARGV[4] then
+  horizon, epoch = greater_of(horizon, ARGV[3]), ARGV[4]
+  -- Whoever is about to lower the horizon has to begin again by this epoch, and reads the whole truth then.
+  local first = place_of(added, horizon, 0)
+  if first < #added / ENTRY and id_at(added, first, ENTRY) == horizon then first = first + 1 end
+  added = slice(added, first, #added / ENTRY)
+end
 
 local last = bytes > 0 and redis.call('GETRANGE', key, bytes - ENTRY, bytes - ENTRY + ID - 1)
 local entries

@@ -57,8 +57,13 @@ class Timeline:
         return replace(self, horizon=max(left_out, self.cut)).pushed(entries, most)
 
     def with_author(self, left_out: int, entries: Sequence[Entry], most: int) -> "Timeline":
-        """After a reconcile with a followed author, or after a history was pushed."""
+        """After a reconcile with a followed author."""
         return replace(self, horizon=max(left_out, self.horizon)).pushed(entries, most)
+
+    def with_history(self, left_out: int, entries: Sequence[Entry], most: int) -> "Timeline":
+        """After a history was pushed, of which nobody will see what is not above the horizon."""
+        horizon = max(left_out, self.horizon)
+        return self.with_author(left_out, [entry for entry in entries if entry[0] > horizon], most)
 
     def without_author(self, author: int, most: int) -> "Timeline":
         """After a reconcile with an author who is not followed."""
@@ -156,7 +161,8 @@ def test_a_post_keeps_the_author_that_it_came_with(run: Run) -> None:
     [
         pytest.param(Timeline(posts(1)), 0, [4, 5], Timeline(posts(1, 4, 5)), id="all of it"),
         pytest.param(Timeline(posts(1)), 3, [4, 5], Timeline(posts(1, 4, 5), 3), id="without some"),
-        pytest.param(Timeline(posts(1), 6), 3, [4, 5], Timeline(posts(1, 4, 5), 6), id="a higher horizon stays"),
+        pytest.param(Timeline(posts(1), 6), 3, [4, 5], Timeline(posts(1), 6), id="below a higher horizon"),
+        pytest.param(Timeline(posts(1), 5), 3, [4, 5, 6], Timeline(posts(1, 6), 5), id="across the horizon"),
         pytest.param(Timeline(posts(1, 2)), 3, [4, 5], Timeline(posts(2, 4, 5), 3, 1), id="above what is trimmed"),
         pytest.param(Timeline(posts(4, 5)), 1, [2, 6], Timeline(posts(4, 5, 6), 2, 2), id="below what is trimmed"),
         pytest.param(Timeline({}), 3, [4], Timeline(posts(4), 3), id="into an empty timeline"),
@@ -373,10 +379,10 @@ def test_any_steps_come_to_what_the_model_comes_to(
                 command, model = key_scripts.push(VIEWER, packed, most), model.pushed(entries, most)
             case "push_since":
                 command = key_scripts.push_since(VIEWER, epoch, key_scripts.new_epoch(), packed, most)
-                model = model.pushed(entries, most)
+                model = model.with_history(0, entries, most)
             case "push_history":
                 command = key_scripts.push_history(VIEWER, key_scripts.new_epoch(), number, packed, most)
-                model = model.with_author(number, entries, most)
+                model = model.with_history(number, entries, most)
             case "withdraw":
                 # Of what is there, and of what is not.
                 withdrawn = [*dict(entries), *sorted(model.entries)[::2]]
