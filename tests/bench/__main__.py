@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Length of a run.")
 def main(runs: int, seconds: float) -> None:
     """Measure and write bench/results.json."""
-    from tests.bench import freshness, merge_cost, read_throughput, redis_keys, results
+    from tests.bench import freshness, merge_cost, push_and_pull, read_throughput, redis_keys, results
 
-    for benchmark in (read_throughput, redis_keys, freshness, merge_cost):
+    for benchmark in (read_throughput, redis_keys, freshness, merge_cost, push_and_pull):
         figures = benchmark.run(runs=runs, seconds=seconds)
         for figure in figures:
             click.echo(str(figure))
