@@ -3,7 +3,10 @@
 from feedkit.postgres import PostgresSettings
 from feedkit.redis import RedisSettings
 from feedkit.server import GrpcServerSettings
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
+
+SHORTEST_TOKEN = 16
+"""Characters of an operators' token."""
 
 
 class GraphSettings(GrpcServerSettings, PostgresSettings, RedisSettings):
@@ -31,7 +34,8 @@ class GraphSettings(GrpcServerSettings, PostgresSettings, RedisSettings):
     )
     operator_token: SecretStr | None = Field(
         default=None,
-        description="What an operator's calls carry as `authorization: Bearer <token>`. Without one nobody is an operator.",
+        description="What an operator's calls carry as `authorization: Bearer <token>`, 16 characters or more. Without one "
+        "nobody is an operator.",
     )
     graph_stream_page: int = Field(
         default=10_000,
@@ -40,3 +44,12 @@ class GraphSettings(GrpcServerSettings, PostgresSettings, RedisSettings):
         le=10_000,
         description="How many ids a page of a stream holds.",
     )
+
+    @field_validator("operator_token")
+    @classmethod
+    def _hard_to_guess(cls, token: SecretStr | None) -> SecretStr | None:
+        # A file that holds a secret often ends with a line break.
+        bare = token.get_secret_value().strip() if token else ""
+        if bare and len(bare) < SHORTEST_TOKEN:
+            raise ValueError(f"must have at least {SHORTEST_TOKEN} characters")
+        return SecretStr(bare) if bare else None

@@ -1,6 +1,6 @@
 """Protobuf to domain and back."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from feed.graph.v1 import accounts_pb2 as accounts
 from feed.graph.v1 import accounts_pb2_grpc, graph_pb2_grpc
@@ -200,25 +200,25 @@ class AccountServicer(accounts_pb2_grpc.AccountServiceServicer):
         self._operators = operators
 
     async def SuspendUser(self, request: accounts.SuspendUserRequest, context: Context) -> accounts.SuspendUserResponse:
-        self._operators.require(_authorization(context))
+        self._operators.require(_authorizations(context))
         await self._accounts.suspend(request.user_id)
         return accounts.SuspendUserResponse()
 
     async def RestoreUser(self, request: accounts.RestoreUserRequest, context: Context) -> accounts.RestoreUserResponse:
-        self._operators.require(_authorization(context))
+        self._operators.require(_authorizations(context))
         await self._accounts.restore(request.user_id)
         return accounts.RestoreUserResponse()
 
     async def DeleteUser(self, request: accounts.DeleteUserRequest, context: Context) -> accounts.DeleteUserResponse:
-        self._operators.require(_authorization(context))
+        self._operators.require(_authorizations(context))
         await self._accounts.delete(request.user_id)
         return accounts.DeleteUserResponse()
 
 
-def _authorization(context: Context) -> str:
-    """The metadata `authorization` of a call; empty where there is none."""
+def _authorizations(context: Context) -> Sequence[str]:
+    """The metadata `authorization` of a call, as often as it is there."""
     metadata: Iterable[tuple[str, str | bytes]] = context.invocation_metadata() or ()
-    return next((str(value) for name, value in metadata if name == "authorization"), "")
+    return [str(value) for name, value in metadata if name == "authorization"]
 
 
 def _user(user: User) -> pb.User:

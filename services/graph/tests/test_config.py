@@ -37,3 +37,22 @@ def test_the_operators_token_is_in_no_text_of_the_settings(monkeypatch: pytest.M
     assert load(GraphSettings).operator_token is None
     monkeypatch.setenv("FEED_OPERATOR_TOKEN", "for-operators-alone")
     assert "for-operators-alone" not in repr(load(GraphSettings))
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_a_blank_operators_token_is_none(monkeypatch: pytest.MonkeyPatch, blank: str):
+    monkeypatch.setenv("FEED_OPERATOR_TOKEN", blank)
+    assert load(GraphSettings).operator_token is None
+
+
+def test_an_operators_token_is_taken_without_the_line_break_of_its_file(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("FEED_OPERATOR_TOKEN", "for-operators-alone\n")
+    token = load(GraphSettings).operator_token
+    assert token is not None
+    assert token.get_secret_value() == "for-operators-alone"
+
+
+def test_an_operators_token_that_could_be_guessed_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("FEED_OPERATOR_TOKEN", "fifteen-letters")
+    with pytest.raises(ConfigurationError, match=r"FEED_OPERATOR_TOKEN.*16 characters"):
+        load(GraphSettings)
