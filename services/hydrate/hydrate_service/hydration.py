@@ -110,14 +110,20 @@ class Hydrator(Generic[PostT]):
     ) -> dict[int, Outcome[PostT]]:
         """The outcome of every distinct id, in the order in which they were asked for, for a viewer, 0 being nobody.
 
-        `author_ids` are guesses of who wrote them: with the right ones, everything cached comes in one round trip.
+        `author_ids` tell who wrote each, or are left out: with them, everything cached comes in one round trip. A post that
+        somebody else wrote is not found.
         """
-        wanted, guessed = list(dict.fromkeys(post_ids)), list(dict.fromkeys(author_ids))
+        asked = list(post_ids)
+        told = dict(zip(asked, author_ids, strict=False))
+        wanted, guessed = list(dict.fromkeys(asked)), list(dict.fromkeys(told.values()))
         if not wanted:
             return {}
         posts, authors, hides = await self._cached(wanted, guessed, viewer_id)
         if unknown := [post_id for post_id in wanted if post_id not in posts]:
             posts.update(await self._posts.load(unknown))
+        for post_id, author_id in told.items():
+            if (post := posts.get(post_id)) is not None and post.author_id != author_id:
+                posts[post_id] = None
         writers = {post.author_id for post in posts.values() if post is not None}
         # Of nobody's posts and of one's own nothing has to be known.
         others = writers - {viewer_id} if viewer_id else set[int]()

@@ -138,12 +138,12 @@ async def test_authors_have_to_be_as_many_as_posts_or_none(services: Services, a
     assert [violation.field for violation in refused.value.violations] == ["author_ids"]
 
 
-async def test_an_author_that_the_caller_got_wrong_is_not_believed(services: Services) -> None:
+async def test_a_post_that_somebody_else_wrote_is_not_found(services: Services) -> None:
     ann, bob = await services.user("Ann"), await services.user("Bob")
     post = await services.posted(ann)
     for _ in ("from the truth", "from the cache"):
         (answer,) = await services.hydrate(post.id, author_ids=[bob])
-        assert answer.post.author_name == "Ann"
+        assert answer.withheld == hydrate_pb2.WITHHELD_REASON_NOT_FOUND
 
 
 # --- the cache ---------------------------------------------------------------------------------------------------------

@@ -27,8 +27,7 @@ if _version_not_supported:
 
 class AccountServiceStub:
     """Suspends, restores and deletes accounts. Every call needs the metadata `authorization: Bearer <token>` with the
-    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND, also for a
-    deleted user.
+    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND.
     """
 
     def __init__(self, channel):
@@ -56,8 +55,7 @@ class AccountServiceStub:
 
 class AccountServiceServicer:
     """Suspends, restores and deletes accounts. Every call needs the metadata `authorization: Bearer <token>` with the
-    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND, also for a
-    deleted user.
+    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND.
     """
 
     def SuspendUser(self, request, context):
@@ -113,8 +111,7 @@ def add_AccountServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class AccountService:
     """Suspends, restores and deletes accounts. Every call needs the metadata `authorization: Bearer <token>` with the
-    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND, also for a
-    deleted user.
+    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND.
     """
 
     @staticmethod

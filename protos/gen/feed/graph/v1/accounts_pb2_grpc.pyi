@@ -28,8 +28,7 @@ GRPC_VERSION: str
 
 class AccountServiceStub:
     """Suspends, restores and deletes accounts. Every call needs the metadata `authorization: Bearer <token>` with the
-    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND, also for a
-    deleted user.
+    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND.
     """
 
     @_typing.overload
@@ -53,8 +52,7 @@ class AccountServiceStub:
 @_typing.type_check_only
 class AccountServiceAsyncStub(AccountServiceStub):
     """Suspends, restores and deletes accounts. Every call needs the metadata `authorization: Bearer <token>` with the
-    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND, also for a
-    deleted user.
+    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -74,8 +72,7 @@ class AccountServiceAsyncStub(AccountServiceStub):
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
     """Suspends, restores and deletes accounts. Every call needs the metadata `authorization: Bearer <token>` with the
-    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND, also for a
-    deleted user.
+    operators' token. Errors of every method: PERMISSION_DENIED OPERATOR_REQUIRED; NOT_FOUND USER_NOT_FOUND.
     """
 
     @_abc_1.abstractmethod

@@ -53,7 +53,7 @@ class _WithheldReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Withhe
     WITHHELD_REASON_UNSPECIFIED: _WithheldReason.ValueType  # 0
     """Never sent."""
     WITHHELD_REASON_NOT_FOUND: _WithheldReason.ValueType  # 1
-    """It has been deleted, or never was."""
+    """It has been deleted, or never was, or not by the author with whom it was asked for."""
     WITHHELD_REASON_AUTHOR_NOT_FOUND: _WithheldReason.ValueType  # 2
     """Its author does not exist, or has been deleted."""
     WITHHELD_REASON_AUTHOR_SUSPENDED: _WithheldReason.ValueType  # 3
@@ -69,7 +69,7 @@ class WithheldReason(_WithheldReason, metaclass=_WithheldReasonEnumTypeWrapper):
 WITHHELD_REASON_UNSPECIFIED: WithheldReason.ValueType  # 0
 """Never sent."""
 WITHHELD_REASON_NOT_FOUND: WithheldReason.ValueType  # 1
-"""It has been deleted, or never was."""
+"""It has been deleted, or never was, or not by the author with whom it was asked for."""
 WITHHELD_REASON_AUTHOR_NOT_FOUND: WithheldReason.ValueType  # 2
 """Its author does not exist, or has been deleted."""
 WITHHELD_REASON_AUTHOR_SUSPENDED: WithheldReason.ValueType  # 3
@@ -101,7 +101,7 @@ class HydratePostsRequest(_message.Message):
     @_builtins.property
     def author_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The author of the post at the same place, where the caller knows them: at most 100, as many as there are posts, or
-        none. They save a round trip and are never believed.
+        none. They save a round trip. A post that somebody else wrote is NOT_FOUND: the caller has been told something wrong.
         """
 
     def __init__(
