@@ -77,6 +77,14 @@ async def test_the_page_of_an_author_who_is_withheld_is_empty_and_the_last(
     assert (answer.status_code, answer.json()) == (200, {"items": []})
 
 
+async def test_an_author_who_was_deleted_since_the_posts_were_listed_is_not_found(
+    neighbours: Neighbours, client: httpx.AsyncClient
+) -> None:
+    """By then the posts are gone, each by itself."""
+    neighbours.users.clear()
+    assert (await client.get("/api/users/7/posts")).json()["reason"] == "USER_NOT_FOUND"
+
+
 async def test_an_author_whose_posts_have_yet_to_be_erased_is_not_found(
     neighbours: Neighbours, client: httpx.AsyncClient
 ) -> None:

@@ -98,7 +98,8 @@ class Users:
             )
         )
         posts, next_cursor = await self._shown(viewer_id, user_id, listed)
-        if not posts and not next_cursor:
+        if not posts:
+            # Of a user who has just been deleted, posts may still be listed that are not there any more.
             await self._require_user(user_id)
         return ok(presentation.page([presentation.hydrated(post) for post in posts], next_cursor))
 
