@@ -10,7 +10,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from feedctl.call import CallError, Reflection
-from feedctl.command_line import console, pass_targets, settle, targets_of
+from feedctl.command_line import FiniteRange, console, pass_targets, settle, targets_of
 from feedctl.economics import economics
 from feedctl.status import status as ask_status
 from feedctl.targets import STATE_FILE, Targets, TargetsError
@@ -67,7 +67,7 @@ def status(targets: Targets) -> None:
 @click.option(
     "--settle",
     "seconds",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="SECONDS",
     default=60,
     show_default=True,

@@ -2,9 +2,10 @@
 
 import asyncio
 import functools
+import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 import grpc.aio
@@ -16,6 +17,20 @@ from feedctl.settled import NotSettled, settled
 from feedctl.targets import Targets, TargetsError
 
 console = Console(highlight=False)
+
+USER_ID = click.IntRange(1, 2**63 - 1)
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range, and neither infinite nor what is no number at all: any range has that for one of its own."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See click.ParamType."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 from rich.table import Table
 
-from feedctl.command_line import console
+from feedctl.command_line import FiniteRange, console
 
 SECONDS_A_DAY = 86_400
 
@@ -110,7 +110,7 @@ def _shared(author: Author, costs: UnitCosts, setting: Setting) -> list[tuple[fl
 def _unit(name: str, what: str) -> Callable[[Command], Command]:
     return click.option(
         f"--{name}-us",
-        type=click.FloatRange(min=0),
+        type=FiniteRange(min=0),
         default=getattr(UnitCosts(), name.replace("-", "_")),
         show_default=True,
         metavar="MICROSECONDS",
@@ -118,27 +118,27 @@ def _unit(name: str, what: str) -> Callable[[Command], Command]:
     )
 
 
-_POSITIVE = click.FloatRange(min=0, min_open=True)
+_POSITIVE = FiniteRange(min=0, min_open=True)
 
 
 @click.command()
 @click.option("--followers", type=click.IntRange(min=1), required=True, help="How many follow the author.")
 @click.option(
     "--active-share",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=FiniteRange(0, 1, min_open=True),
     default=0.5,
     show_default=True,
     help="The part of them who were here lately (FEED_ACTIVE_DAYS).",
 )
 @click.option(
     "--reads-per-day",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=10.0,
     show_default=True,
     help="How often each of these reads their home timeline a day.",
 )
 @click.option(
-    "--posts-per-day", type=click.FloatRange(min=0), default=5.0, show_default=True, help="How often the author writes."
+    "--posts-per-day", type=FiniteRange(min=0), default=5.0, show_default=True, help="How often the author writes."
 )
 @click.option(
     "--timelines",

@@ -9,7 +9,7 @@ from feedkit.errors import FeedError
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from feedctl.command_line import console, pass_targets, settle
+from feedctl.command_line import USER_ID, FiniteRange, console, pass_targets, settle
 from feedctl.rebuild import Rebuild, Selection, Tally, clients
 from feedctl.targets import Targets
 
@@ -39,7 +39,7 @@ class Slots(click.ParamType[range]):
 
 
 @timeline.command()
-@click.option("--viewer", "viewers", type=click.IntRange(min=1), multiple=True, metavar="ID", help="Of this viewer.")
+@click.option("--viewer", "viewers", type=USER_ID, multiple=True, metavar="ID", help="Of this viewer.")
 @click.option(
     "--slots",
     type=Slots(),
@@ -51,7 +51,7 @@ class Slots(click.ParamType[range]):
 @click.option("--missing", is_flag=True, help="Only those that are not there.")
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="PER SECOND",
     default=100.0,
     show_default=True,
@@ -65,11 +65,11 @@ class Slots(click.ParamType[range]):
     show_default=True,
     help="Who counts as active: who was here within so many days, as FEED_ACTIVE_DAYS of fanout has it.",
 )
-@click.option("--after", type=click.IntRange(min=0), default=0, metavar="ID", help="Go on after this viewer.")
+@click.option("--after", type=click.IntRange(0, 2**63 - 1), default=0, metavar="ID", help="Go on after this viewer.")
 @click.option(
     "--settle",
     "settle_seconds",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="SECONDS",
     default=600,
     show_default=True,

@@ -10,14 +10,12 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from feedctl.accounts import Accounts
-from feedctl.command_line import console, pass_targets
+from feedctl.command_line import USER_ID, FiniteRange, console, pass_targets
 from feedctl.erasure import Account, Stores, Ties, Trace, stores, total
 from feedctl.targets import Targets
 
 LOOK_SECONDS = 0.25
 """How long it is waited, at least, until it is looked again how far an erasure has come."""
-
-USER_ID = click.IntRange(1, 2**63 - 1)
 
 
 @click.group()
@@ -79,7 +77,7 @@ def restore(targets: Targets, user_id: int) -> None:
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="SECONDS",
     default=600,
     show_default=True,
