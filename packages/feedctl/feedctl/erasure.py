@@ -277,17 +277,25 @@ def in_timeline(value: bytes | None, author_id: int) -> bool:
 
 
 def in_context(value: bytes | None, user_id: int) -> bool:
-    """Whether a viewer's context says that a user is followed."""
-    payload = keys.payload(value)
-    return payload is not None and user_id in keys.decode_context(payload)
-
-
-def in_hidden(value: bytes | None, user_id: int) -> bool:
-    """Whether what is hidden from a viewer names a user."""
+    """Whether a viewer's context says that a user is followed. What no service can read is as good as absent."""
     payload = keys.payload(value)
     if payload is None:
         return False
-    hidden = keys.decode_hidden(payload)
+    try:
+        return user_id in keys.decode_context(payload)
+    except keys.Undecodable:
+        return False
+
+
+def in_hidden(value: bytes | None, user_id: int) -> bool:
+    """Whether what is hidden from a viewer names a user. What no service can read is as good as absent."""
+    payload = keys.payload(value)
+    if payload is None:
+        return False
+    try:
+        hidden = keys.decode_hidden(payload)
+    except keys.Undecodable:
+        return False
     return user_id in hidden.blocked or user_id in hidden.muted
 
 

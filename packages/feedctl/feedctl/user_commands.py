@@ -179,4 +179,7 @@ def _verdict(user_id: int, traces: Sequence[Trace]) -> str:
     left = ", ".join(f"{trace.left} in {trace.place}" for trace in traces if trace.left)
     if not left:
         return f"[green]user {user_id} is erased: nothing is left in the {len(traces)} places that were looked at"
-    return f"[red]of user {user_id} there is left: {left}[/]\n`feedctl user purge {user_id}` has it erased once more"
+    return (
+        f"[red]of user {user_id} there is left: {left}[/]\n`feedctl user purge {user_id}` has rows erased once more; "
+        "what is cached is gone when `FEED_CACHE_SECONDS` are over"
+    )

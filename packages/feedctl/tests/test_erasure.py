@@ -65,14 +65,14 @@ def test_a_post_number_is_not_taken_for_an_author() -> None:
 
 def test_a_context_names_followees() -> None:
     assert in_context(context(ERASED, OTHER), ERASED)
-    for value in (context(OTHER), context(), LEASE, None):
+    for value in (context(OTHER), context(), keys.value(b"x"), LEASE, None):
         assert not in_context(value, ERASED)
 
 
 def test_what_is_hidden_names_the_blocked_and_the_muted() -> None:
     assert in_hidden(hidden([ERASED], [OTHER]), ERASED)
     assert in_hidden(hidden([], [ERASED]), ERASED)
-    for value in (hidden([OTHER], [OTHER]), hidden([], []), LEASE, None):
+    for value in (hidden([OTHER], [OTHER]), hidden([], []), keys.value(b"x"), LEASE, None):
         assert not in_hidden(value, ERASED)
 
 
