@@ -28,7 +28,7 @@ QUICK = {
     "FEED_CELEBRITY_FLOOR": str(FLOOR),
     "FEED_LAG_LIMIT_SECONDS": "1",
     "FEED_LAG_CLEAR_SECONDS": "0.8",
-    "FEED_LAG_CLEAR_FOR_SECONDS": "0.5",
+    "FEED_LAG_CLEAR_FOR_SECONDS": "1",
     "FEED_CELEBRITY_STEP_SECONDS": "0.2",
     "FEED_LEADER_SECONDS": str(LEADER_SECONDS),
     "FEED_LEAVING_INTERVAL_SECONDS": "0.2",
@@ -132,11 +132,9 @@ async def test_lag_moves_the_line_down_to_its_floor_and_it_comes_back_when_that_
     assert status.configured_celebrity_threshold == THRESHOLD
     assert status.lag_ms > 1000
     assert status.lag_events >= 1
+    # The question about the first post may have been put already, and be answered late.
+    later = await world.post(author)
 
-    world.truth.failing.clear()
-    await world.settle()
-    assert author in world.truth.pulled, "where it lags, more are pulled"
-    assert await world.shown(followers[0]) == []
     seen: list[tuple[int, int]] = []
 
     async def is_back() -> bool:
@@ -145,18 +143,20 @@ async def test_lag_moves_the_line_down_to_its_floor_and_it_comes_back_when_that_
             seen.append((threshold, cause))
         return cause == CONFIGURED
 
+    world.truth.failing.clear()
     await eventually(is_back, "back at the setting")
-    assert seen == [
-        step for step in [(FLOOR, LAG), (20, RECOVERING), (40, RECOVERING), (THRESHOLD, CONFIGURED)] if step in seen
-    ]
-    assert len(seen) >= 3
+    way = [(FLOOR, LAG), (2 * FLOOR, RECOVERING), (4 * FLOOR, RECOVERING), (THRESHOLD, CONFIGURED)]
+    assert seen == [step for step in way if step in seen]
+    assert RECOVERING in {cause for _, cause in seen}
+    await world.settle()
+    assert world.truth.decided[author], "where it lags, more are pulled"
 
     async def is_pushed_again() -> bool:
         return author not in world.truth.pulled
 
     await eventually(is_pushed_again, "what the lag let in has left")
     for follower in followers:
-        assert await world.shown(follower) == [post]
+        assert await world.shown(follower) == [later, post]
 
 
 async def test_a_silent_broker_moves_nothing(mesh: Mesh, world: World, processes: Processes) -> None:
@@ -181,11 +181,17 @@ async def test_a_redis_that_lost_everything_is_told_the_line_again(world: World,
     await world.store.run(("DEL", keys.CELEBRITY_LINE, keys.FANOUT_LEADER))
     assert await processes.until_all_tell(THRESHOLD, CONFIGURED) == since
     await world.store.run(
-        ("HSET", keys.CELEBRITY_LINE, "not", "ours"), ("SET", keys.FANOUT_LEADER, "somebody", "PX", 100)
+        ("HSET", "foreign", "not", "ours"),
+        ("RENAME", "foreign", keys.CELEBRITY_LINE),
+        ("SET", keys.FANOUT_LEADER, "somebody", "PX", 100),
     )
     assert await processes.until_all_tell(THRESHOLD, CONFIGURED) == since
-    [kind] = await world.store.run(("TYPE", keys.CELEBRITY_LINE))
-    assert kind in {b"string", "string"}
+
+    async def is_ours() -> bool:
+        [kind] = await world.store.run(("TYPE", keys.CELEBRITY_LINE))
+        return kind in {b"string", "string"}
+
+    await eventually(is_ours, "told again")
 
 
 async def test_a_line_that_nobody_of_us_wrote_is_ignored(world: World, processes: Processes) -> None:
