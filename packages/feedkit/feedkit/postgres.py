@@ -28,8 +28,8 @@ MIGRATION_LOCK = 0x_FEED
 MIGRATION_ATTEMPTS = 60
 MIGRATION_PAUSE_SECONDS = 0.1
 NO_TRANSACTION = "-- No transaction"
-"""Begins a migration of statements that cannot be in a transaction, each ended by a semicolon at the end of its line. Such a
-one must be able to begin anew after having failed anywhere."""
+"""Begins a migration of statements that cannot be in a transaction, each ended by a semicolon at the end of its line. It
+must be able to begin anew after having failed anywhere."""
 
 # Looked at in this order: TimeoutError is an OSError, a cancelled query an operator's intervention, and an argument that
 # fits no parameter, which is a mistake of ours, an InterfaceError.
@@ -233,7 +233,7 @@ async def migrate(settings: PostgresSettings, migrations: Traversable) -> None:
     connection = await _connect_for_migrations(str(settings.postgres_direct_dsn or settings.postgres_dsn))
     try:
         # A statement that waited for the lock would be one that the making of an index, by whoever has it, waits for.
-        while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", MIGRATION_LOCK):
+        while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", MIGRATION_LOCK):  # noqa: ASYNC110
             await asyncio.sleep(MIGRATION_PAUSE_SECONDS)
         await connection.execute(
             "CREATE TABLE IF NOT EXISTS schema_migrations (name text PRIMARY KEY, sha256 text NOT NULL, "
