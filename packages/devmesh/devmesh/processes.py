@@ -29,14 +29,15 @@ class Process:
     """Whether it is told the token by which operators are known. Nobody else is."""
 
 
-# Clients of the mesh know these ports; at 50061 and above there is nothing but health.
+# Clients of the mesh know these ports; at 15061 and above there is nothing but health. All are below every ephemeral range,
+# or a client's outgoing connection could hold one of them.
 PROCESSES: tuple[Process, ...] = (
-    Process("post", "post_service", "grpc", 50051, database="post", migrates=True),
-    Process("graph", "graph_service", "grpc", 50052, database="graph", migrates=True, knows_operators=True),
-    Process("post-relay", "post_service", "grpc", 50061, role="relay", database="post"),
-    Process("graph-relay", "graph_service", "grpc", 50062, role="relay", database="graph"),
-    Process("fanout", "fanout_service", "grpc", 50053),
-    Process("timeline", "timeline_service", "grpc", 50054),
-    Process("hydrate", "hydrate_service", "grpc", 50055),
+    Process("post", "post_service", "grpc", 15051, database="post", migrates=True),
+    Process("graph", "graph_service", "grpc", 15052, database="graph", migrates=True, knows_operators=True),
+    Process("post-relay", "post_service", "grpc", 15061, role="relay", database="post"),
+    Process("graph-relay", "graph_service", "grpc", 15062, role="relay", database="graph"),
+    Process("fanout", "fanout_service", "grpc", 15053),
+    Process("timeline", "timeline_service", "grpc", 15054),
+    Process("hydrate", "hydrate_service", "grpc", 15055),
     Process("gateway", "gateway", "http", 8080),
 )

@@ -18,13 +18,13 @@ def taken_port() -> Iterator[int]:
 def test_the_fixed_ports_are_the_documented_ones() -> None:
     assert Ports.fixed().by_name() == {
         "gateway": 8080,
-        "post": 50051,
-        "graph": 50052,
-        "post-relay": 50061,
-        "graph-relay": 50062,
-        "fanout": 50053,
-        "timeline": 50054,
-        "hydrate": 50055,
+        "post": 15051,
+        "graph": 15052,
+        "post-relay": 15061,
+        "graph-relay": 15062,
+        "fanout": 15053,
+        "timeline": 15054,
+        "hydrate": 15055,
         "postgres": 15432,
         "redis": 16379,
         "kafka": 19092,
@@ -53,7 +53,7 @@ def test_a_taken_gateway_port_is_refused_with_the_way_out(taken_port: int) -> No
 
 
 def test_other_taken_ports_are_all_named() -> None:
-    line = conflict({"gateway": 8080, "post": 50051})
+    line = conflict({"gateway": 8080, "post": 15051})
     assert line == (
-        'ports 8080 (gateway), 50051 (post) are in use: stop what listens there, or run make up ARGS="--free-ports"'
+        'ports 8080 (gateway), 15051 (post) are in use: stop what listens there, or run make up ARGS="--free-ports"'
     )

@@ -12,7 +12,7 @@ from devmesh.state import State
 OURS = "only-ours"
 ADDRESSES = Addresses(
     gateway="http://127.0.0.1:8080",
-    grpc={"post": "127.0.0.1:50051"},
+    grpc={"post": "127.0.0.1:15051"},
     postgres={"post": "postgresql://postgres@127.0.0.1:15432/post"},
     redis="redis://127.0.0.1:16379/0",
     kafka="127.0.0.1:19092",

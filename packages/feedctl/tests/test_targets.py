@@ -15,7 +15,7 @@ def test_addresses_are_read_as_make_up_writes_them(tmp_path: Path) -> None:
         json.dumps(
             {
                 "gateway": "http://127.0.0.1:8080",
-                "grpc": {"post": "127.0.0.1:50051"},
+                "grpc": {"post": "127.0.0.1:15051"},
                 "postgres": {"post": "postgresql://postgres@127.0.0.1/post"},
                 "redis": "redis://127.0.0.1",
                 "kafka": "127.0.0.1:9092",

@@ -20,10 +20,10 @@ from devmesh.processes import Process
 pytestmark = pytest.mark.integration
 
 TOYS = os.pathsep.join([str(Path(__file__).parent.parent / "toys"), *filter(None, sys.path)])
-POST = Process("post", "toy_service", "grpc", 50051, database="post", migrates=True)
-GRAPH = Process("graph", "toy_service", "grpc", 50052, database="graph", migrates=True, knows_operators=True)
-RELAY = Process("post-relay", "toy_service", "grpc", 50061, role="relay", database="post")
-TIMELINE = Process("timeline", "toy_service", "grpc", 50054)
+POST = Process("post", "toy_service", "grpc", 15051, database="post", migrates=True)
+GRAPH = Process("graph", "toy_service", "grpc", 15052, database="graph", migrates=True, knows_operators=True)
+RELAY = Process("post-relay", "toy_service", "grpc", 15061, role="relay", database="post")
+TIMELINE = Process("timeline", "toy_service", "grpc", 15054)
 GATEWAY = Process("gateway", "toy_gateway", "http", 8080)
 ALL = (POST, GRAPH, RELAY, TIMELINE, GATEWAY)
 
