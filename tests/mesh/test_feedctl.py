@@ -305,7 +305,7 @@ def test_timelines_of_all_who_are_active_are_rebuilt_and_of_those_who_follow_nob
     viewers = asyncio.run(readers(mesh, 3))
     asyncio.run(lose(mesh, viewers))
     result = feedctl(state, "timeline", "rebuild", "--all", "--after", str(viewers[0] - 1))
-    assert (result.exit_code, result.output) == (0, "3 timelines asked for, 1 follow nobody\n")
+    assert (result.exit_code, result.output) == (0, "timelines asked for: 3, viewers who follow nobody: 1\n")
     assert asyncio.run(standing(mesh, viewers)) == set(viewers[:-1]), "at once, because it has settled"
 
 
@@ -315,7 +315,7 @@ def test_only_missing_timelines_are_rebuilt_where_that_is_asked_for(mesh: Mesh, 
     result = feedctl(state, "timeline", "rebuild", "--all", "--missing", "--after", str(viewers[0] - 1))
     assert (result.exit_code, result.output) == (
         0,
-        "1 timelines asked for, 2 were there already, 1 follow nobody\n",
+        "timelines asked for: 1, there already: 2, viewers who follow nobody: 1\n",
     )
     assert asyncio.run(standing(mesh, viewers)) == set(viewers[:-1])
 
@@ -334,7 +334,7 @@ def test_timelines_of_named_viewers_are_rebuilt_and_unknown_ones_are_told(mesh: 
     viewers = asyncio.run(readers(mesh, 2))
     asyncio.run(lose(mesh, viewers))
     result = feedctl(state, "timeline", "rebuild", "--viewer", str(viewers[1]), "--viewer", "4611686018427387904")
-    assert (result.exit_code, result.output) == (0, "1 timelines asked for, 1 are not known\n")
+    assert (result.exit_code, result.output) == (1, "timelines asked for: 1, unknown viewers: 1\n")
     assert asyncio.run(standing(mesh, viewers)) == {viewers[1]}
 
 
@@ -351,7 +351,7 @@ def test_who_interrupts_a_rebuild_is_told_where_to_go_on_and_together_all_are_re
     rest = [viewer for viewer in viewers[:-1] if viewer > int(reached)]
     assert 0 < len(rest) < 20
     result = feedctl(state, "timeline", "rebuild", "--all", "--after", reached)
-    assert (result.exit_code, result.output) == (0, f"{len(rest)} timelines asked for, 1 follow nobody\n")
+    assert (result.exit_code, result.output) == (0, f"timelines asked for: {len(rest)}, viewers who follow nobody: 1\n")
     assert asyncio.run(standing(mesh, viewers)) == set(viewers[:-1])
 
 
@@ -372,7 +372,7 @@ def test_a_rebuild_that_fails_says_where_to_go_on(mesh: Mesh, state: Path) -> No
     result = feedctl(state, "timeline", "rebuild", "--all", "--after", str(viewers[0] - 1))
     assert result.exit_code == 1
     assert result.output.splitlines() == [
-        "0 timelines asked for, 1 follow nobody",
+        "timelines asked for: 0, viewers who follow nobody: 1",
         f"Error: fanout: cannot be reached; the same command goes on with --after {viewers[0] - 1}",
     ]
 
@@ -386,7 +386,7 @@ def test_what_is_not_done_in_time_is_told(mesh: Mesh, state: Path) -> None:
     finally:
         mesh.restart("post-relay")
     assert result.exit_code == 1
-    assert "1 timelines asked for\nnot settled after 0.2 s: " in result.output
+    assert "timelines asked for: 1\nnot settled after 0.2 s: " in result.output
 
 
 async def post(mesh: Mesh, author: int) -> None:

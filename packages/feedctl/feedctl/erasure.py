@@ -108,6 +108,8 @@ class Trace(NamedTuple):
     """How much was looked at there."""
     left: int
     """How much of the user was found."""
+    unseen: bool = False
+    """Whether it was not known where to look."""
 
 
 class Stores:
@@ -157,7 +159,7 @@ class Stores:
     async def counts(self, ties: Ties) -> Trace:
         """Of how many who were tied to a user the counts of follows do not equal the follows."""
         miscounted = await self._graph.fetchval(_MISCOUNTED, ties.user_ids)
-        return Trace("graph: counts that do not equal their rows", _of_tied(ties), miscounted)
+        return Trace("graph: counts that do not equal their rows", _of_tied(ties), miscounted, unseen=not ties.user_ids)
 
     async def _own_keys(self, user_id: int) -> list[Trace]:
         timeline, *cached = (
@@ -178,7 +180,7 @@ class Stores:
             values = await self._redis.mget([keys.post(post_id) for post_id in ids])
             # That there is no such post is cached too.
             found += sum(bool(keys.payload(value)) for value in values)
-        return [Trace("redis: post:v1:*", f"{len(ties.post_ids)} known posts", found)]
+        return [Trace("redis: post:v1:*", f"{len(ties.post_ids)} known posts", found, unseen=not ties.post_ids)]
 
     async def _with_others(self, user_id: int, ties: Ties) -> list[Trace]:
         names = {keys.timeline: in_timeline, keys.context: in_context, keys.hidden: in_hidden}
@@ -188,7 +190,7 @@ class Stores:
                 values = await self._redis.mget(list(map(key, ids)))
                 found[key] += sum(is_named(value, user_id) for value in values)
         return [
-            Trace(f"redis: {pattern}:v1:*", _of_tied(ties), count)
+            Trace(f"redis: {pattern}:v1:*", _of_tied(ties), count, unseen=not ties.user_ids)
             for pattern, count in zip(("tl", "ctx", "hidden"), found.values(), strict=True)
         ]
 

@@ -98,7 +98,7 @@ def rebuild(
     feedctl timeline rebuild --all --rate 500
     """
     if sum(map(bool, (viewers, slots, everybody))) != 1:
-        raise click.UsageError("one of --viewer, --slots and --all says whose timelines")
+        raise click.UsageError("give exactly one of --viewer, --slots and --all")
     _rebuild(Selection(viewers, slots, active_days, after), missing=missing, rate=rate, settle_seconds=settle_seconds)
 
 
@@ -114,7 +114,8 @@ def _rebuild(targets: Targets, selection: Selection, *, missing: bool, rate: flo
         console.print(_told(tally))
         raise click.ClickException(f"{error.message}; the same command goes on with --after {tally.reached}") from error
     console.print(_told(tally))
-    sys.exit(bool(tally.asked) and not settle(targets, settle_seconds))
+    done = not tally.asked or settle(targets, settle_seconds)
+    sys.exit(not done or (bool(selection.viewer_ids) and bool(tally.unknown)))
 
 
 async def _ask_for(selection: Selection, targets: Targets, tally: Tally, *, missing: bool, rate: float) -> None:
@@ -139,11 +140,11 @@ def _progress() -> Progress:
 
 
 def _told(tally: Tally) -> str:
-    """What became of the viewers, in words: only what is not 0."""
+    """What became of the viewers, in words: of the others only what is not 0."""
     others = {
-        "were there already": tally.standing,
-        "follow nobody": tally.following_nobody,
-        "are not known": tally.unknown,
+        "there already": tally.standing,
+        "viewers who follow nobody": tally.following_nobody,
+        "unknown viewers": tally.unknown,
     }
-    told = [f"{tally.asked} timelines asked for", *(f"{count} {what}" for what, count in others.items() if count)]
+    told = [f"timelines asked for: {tally.asked}", *(f"{what}: {count}" for what, count in others.items() if count)]
     return ", ".join(told)

@@ -178,7 +178,10 @@ def _table(traces: Sequence[Trace]) -> Table:
 def _verdict(user_id: int, traces: Sequence[Trace]) -> str:
     left = ", ".join(f"{trace.left} in {trace.place}" for trace in traces if trace.left)
     if not left:
-        return f"[green]user {user_id} is erased: nothing is left in the {len(traces)} places that were looked at"
+        unseen = sum(trace.unseen for trace in traces)
+        seen = f"nothing is left in the {len(traces) - unseen} places that were looked at"
+        blind = f"; in {unseen} it is not known where to look (--tied)" if unseen else ""
+        return f"[green]user {user_id} is erased: {seen}[/]{blind}"
     return (
         f"[red]of user {user_id} there is left: {left}[/]\n`feedctl user purge {user_id}` has rows erased once more; "
         "what is cached is gone when `FEED_CACHE_SECONDS` are over"
