@@ -386,7 +386,8 @@ async def test_a_dependency_that_hangs_is_told_within_the_deadline(
 async def test_it_recovers_unaided(mesh: Mesh, services: Services) -> None:
     post = await services.posted(await services.user())
     with down(mesh, "post"):
-        await services.hydrate(post.id)
+        (answer,) = await services.hydrate(post.id)
+        assert answer.HasField("unavailable")
     for _ in range(200):
         (answer,) = await services.hydrate(post.id)
         if answer.HasField("post"):
