@@ -12,6 +12,9 @@ import click
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+RACING = 0.4
+"""Which part of the time is for the protocols alone; the rest is for whole meshes."""
+
 
 @click.command()
 @click.option("--minutes", type=click.FloatRange(min=0.0), default=10.0, show_default=True, help="How long it runs.")
@@ -21,18 +24,25 @@ def main(minutes: float, seed: int | None) -> None:
     from devmesh.mesh import Mesh
 
     from tests.oracle.difference import Difference
+    from tests.oracle.races import Races
     from tests.oracle.settings import SETTINGS
     from tests.oracle.trials import SHRINK_SECONDS, Trials
 
     seed = secrets.randbits(32) if seed is None else seed
     click.echo(f"seed {seed}")
-    with tempfile.TemporaryDirectory() as directory, Mesh(SETTINGS, directory=Path(directory)) as mesh:
-        trials = Trials(mesh, seed, minutes * 60, say=click.echo, shrink_seconds=SHRINK_SECONDS)
-        try:
+    races = Races(seed, minutes * 60 * RACING, say=click.echo)
+    try:
+        races.run()
+        with tempfile.TemporaryDirectory() as directory, Mesh(SETTINGS, directory=Path(directory)) as mesh:
+            seconds = minutes * 60 * (1 - RACING)
+            trials = Trials(mesh, seed, seconds, say=click.echo, shrink_seconds=SHRINK_SECONDS)
             trials.run()
-        except Difference as difference:
-            raise click.ClickException(str(difference)) from None
-    click.echo(f"{trials.programmes} programmes, {trials.steps} steps, no difference, seed {seed}")
+    except Difference as difference:
+        raise click.ClickException(str(difference)) from None
+    click.echo(
+        f"{races.schedules} schedules of {races.steps} steps, {trials.programmes} programmes of {trials.steps} steps, "
+        f"no difference, seed {seed}"
+    )
 
 
 if __name__ == "__main__":

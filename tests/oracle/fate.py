@@ -18,6 +18,9 @@ from stored_keys import StoredKeys
 
 from tests.oracle.steps import Blow, Fate
 
+LONGEST_DAYS = 28
+"""How long a timeline lives at most."""
+_GROW_OLDER = "UPDATE activity SET seen_on = seen_on - $1::int WHERE user_id = ANY($2::bigint[])"
 DAY_MS = 24 * 60 * 60 * 1000
 BROKER_SECONDS = 10.0
 TOPICS = (kafka.POST_EVENTS, kafka.GRAPH_EVENTS, kafka.FANOUT_CHUNKS, kafka.RECONCILE)
@@ -128,17 +131,23 @@ class Fates:
 
         What is cached lives for minutes, so all of it expires, and so do timelines that have no more days to live.
         """
-        for person in people:
-            await self.forget(key(person) for key in (keys.context, keys.hidden, keys.own, keys.recents, keys.user))
-            left_ms = await self._stored.life_ms(keys.timeline(person)) - days * DAY_MS
-            await self._stored.expire(keys.timeline(person), max(left_ms, 0))
+        await settled(self._mesh)
         connection = await asyncpg.connect(self._mesh.addresses.postgres["graph"])
         try:
-            await connection.execute(
-                "UPDATE activity SET seen_on = seen_on - $1::int WHERE user_id = ANY($2::bigint[])", days, people
-            )
+            await connection.execute(_GROW_OLDER, days, people)
         finally:
             await connection.close()
+        for person in people:
+            await self.forget(key(person) for key in (keys.context, keys.hidden, keys.own, keys.recents, keys.user))
+            await self._stored.expire(keys.timeline(person), await self._life_ms(person) - days * DAY_MS)
+        # A rebuild on its way has perhaps noted its viewer's activity before, and made the timeline after.
+        await settled(self._mesh)
+        for person in people:
+            longest_ms = (LONGEST_DAYS - days) * DAY_MS
+            await self._stored.expire(keys.timeline(person), min(await self._life_ms(person), longest_ms))
+
+    async def _life_ms(self, person: int) -> int:
+        return await self._stored.life_ms(keys.timeline(person))
 
 
 @asynccontextmanager

@@ -101,6 +101,10 @@ class Ledger:
         if change.made:
             self._values.update(values)
 
+    def is_changing(self, fact: Fact) -> bool:
+        """Whether a change of it is under way."""
+        return any(coming == fact for coming, _ in self._coming)
+
     def _doubt(self, fact: Fact, value: Any) -> None:
         """What leaves a feed comes back to it some time later, not at once."""
         if (fact[0] is Tie.FOLLOW and not value) or (fact[0] is Tie.MUTE and value):

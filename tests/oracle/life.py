@@ -6,8 +6,10 @@ certain is lost again. Whenever the mesh says that it has settled, every walk eq
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import Collection, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from devmesh.mesh import Mesh
@@ -15,6 +17,7 @@ from feed_api import FeedApi
 from feedctl.oracle import faults
 from feedkit import keys
 from limits import PULLED_STALENESS_SECONDS
+from redis.exceptions import ConnectionError as RedisConnectionError
 from settling import settled
 from stored_keys import StoredKeys
 from walks import oracle, short_pages
@@ -90,6 +93,7 @@ class Life:
     def __init__(self, mesh: Mesh, api: FeedApi, stored: StoredKeys) -> None:
         self._mesh = mesh
         self._api = api
+        self._stored = stored
         self._ledger = Ledger()
         self._acting = Acting(mesh, api, self._ledger)
         self._reading = Reading(api, self._ledger)
@@ -111,7 +115,19 @@ class Life:
                 self._reading.everybody_is_known()
         except Exception as error:
             error.add_note(f"in step {number}, {step!r}")
+            error.add_note(self._legend(str(error)))
             raise
+
+    def _legend(self, words: str) -> str:
+        """Who is meant by the ids in some words."""
+        meant = set(map(int, re.findall(r"\d+", words)))
+        people = [f"{one} is person {place}" for place, one in enumerate(self._ledger.people) if one in meant]
+        posts = [
+            f"{one} is post {number}, of {self._ledger.posts[one].author}"
+            for number, one in self._acting.written.items()
+            if one in meant
+        ]
+        return "; ".join(people + posts)
 
     async def _take(self, step: Step) -> None:
         match step:
@@ -166,6 +182,11 @@ class Life:
             self._forgotten_at = time.monotonic()
 
     async def _evict(self, evicted: Evict) -> None:
+        # A Redis that is down just now has forgotten all of it.
+        with suppress(RedisConnectionError):
+            await self._forget(evicted)
+
+    async def _forget(self, evicted: Evict) -> None:
         if evicted.kind != POST_KEY:
             await self.fates.forget([_KEYS[evicted.kind](self._ledger.people[evicted.number])])
         elif evicted.number in self._acting.written:
@@ -252,7 +273,8 @@ class Life:
         if walk is not None:
             wrong = faults(self._ledger.feed(viewer), walk) + short_pages(walk)
             if wrong:
-                raise Difference(f"settled, and the feed of {viewer}, {limit} a page: {'; '.join(wrong)}")
+                held = await self._stored.timeline(viewer)
+                raise Difference(f"settled, and the feed of {viewer}, {limit} a page: {'; '.join(wrong)}. Held: {held}")
 
     async def _go_on_exactly(self, viewer: int, cursor: str, limit: int) -> None:
         walk = await self._reading.feed(viewer, limit, cursor)

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from devmesh.mesh import Mesh
 
+from tests.oracle.races import Races
 from tests.oracle.settings import SETTINGS
 from tests.oracle.trials import Trials
 
 pytestmark = pytest.mark.integration
 
+RACE_SECONDS = 20.0
 SECONDS = 60.0
 SHRINK_SECONDS = 120.0
 
@@ -26,3 +28,11 @@ def test_every_walk_equals_the_oracle_whatever_happens(tmp_path: Path) -> None:
         trials.run()
     print(f"{trials.programmes} programmes, {trials.steps} steps, no difference, seed {first_seed}")
     assert trials.programmes
+
+
+def test_the_protocols_keep_their_promises_however_their_steps_are_interleaved() -> None:
+    first_seed = int(os.environ.get("SEED") or secrets.randbits(32))
+    print(f"seed {first_seed}")
+    races = Races(first_seed, RACE_SECONDS, say=print)
+    races.run()
+    assert races.schedules

@@ -105,10 +105,12 @@ class Trials:
         except Exception as error:
             account = "".join(traceback.format_exception(error))
             logs = self._keep_logs()
-            self._renew()
             lines = [str(error), *getattr(error, "__notes__", ()), f"seed {self._seed}", *told(programme)]
             if not isinstance(error, Difference):
                 lines.append(account)
+                # Nobody knows what such a failure leaves behind.
+                self._mesh.stop()
+                self._mesh.start()
             return "\n".join([*lines, f"logs: {logs}"])
         return None
 
@@ -117,8 +119,3 @@ class Trials:
         for process in ("postgres", "redis", *FREEZABLE):
             (directory / f"{process}.log").write_text(self._mesh.log(process))
         return directory
-
-    def _renew(self) -> None:
-        """Whatever a failure leaves behind is nothing to the next programme."""
-        self._mesh.stop()
-        self._mesh.start()
