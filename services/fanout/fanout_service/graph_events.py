@@ -44,11 +44,13 @@ class GraphEvents:
         standings = await self._authors.standings({change.author_id for change in changes})
         # What was made beside the deletion of an account may have escaped the erasure. What is erased tells of it too.
         escaped = {c.author_id for c in changes if c.change in MADE and c.author_id in standings.deleted}
-        # The posts of pulled authors come from elsewhere; those of them that were pushed once are ignored by readers.
+        # The posts of pulled authors come from elsewhere; those of them that were pushed once are ignored by readers, and
+        # taken out only where nothing of their author is to be left.
+        elsewhere = set(standings.pulled) - set(standings.deleted)
         mended = dict.fromkeys(
             Wish(change.viewer_id, change.author_id)
             for change in changes
-            if change.viewer_id in with_timeline and change.author_id not in standings.pulled
+            if change.viewer_id in with_timeline and change.author_id not in elsewhere
         )
         if escaped or mended:
             await self._wishes.leave([*mended, *map(EraseWish, sorted(escaped))])

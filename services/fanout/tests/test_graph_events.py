@@ -68,6 +68,14 @@ async def test_pulled_authors_have_no_part_in_timelines() -> None:
     assert feed.caches.contexts == {VIC}
 
 
+async def test_of_a_pulled_author_who_was_deleted_nothing_stays_in_timelines() -> None:
+    feed = Feed()
+    feed.truth.index = {ANN: 1}
+    feed.truth.deleted = {ANN}
+    await feed.events.handle([GraphEvent(VIC, ANN, UNFOLLOWED)])
+    assert feed.topics.wishes == [Wish(VIC, ANN)]
+
+
 async def test_a_look_at_a_pulled_author_is_a_decision_of_which_leaving_hears() -> None:
     feed = Feed()
     feed.truth.index = {ANN: 1}
