@@ -232,6 +232,21 @@ class Community:
         )
         self._turns.start(lambda: leaving.let_leave(self.truth.threshold), mortal=True)
 
+    async def shrink(self, dice: random.Random, choose: Choose) -> None:
+        """Somebody who is pulled has a post that nobody was pushed, and then loses too many followers to stay pulled."""
+        if not self.truth.index:
+            return
+        author = dice.choice(sorted(self.truth.index))
+        followers = self.truth.followers(author)
+        for follower in followers:
+            self.look(follower, 2)
+        await self._turns.finish(choose)
+        self.write(author, "Pulled")
+        await self._turns.finish(choose)
+        for follower in followers[self.truth.threshold - 1 :]:
+            self.tie(Tie.FOLLOW, follower, author, bound=False)
+        await self._turns.finish(choose)
+
     def refresh(self) -> None:
         """`timeline` asks which authors are pulled."""
         self._turns.start(self._index.refresh)

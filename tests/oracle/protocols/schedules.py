@@ -19,8 +19,24 @@ PERSON_KEYS = (keys.timeline, keys.context, keys.hidden, keys.own, keys.recents,
 NOBODY_HAS_SO_MANY = 100
 MOST_STEPS = (1, 4, 16, 64)
 """Between two acts."""
-OVERTAKEN_STEPS, OVERTAKING_STEPS = 16, 40
+OVERTAKEN_STEPS, OVERTAKING_STEPS = 36, 40
 """As many as it takes to come into the midst of something, and to its end."""
+RACES = (
+    ("rebuild", "follow"),
+    ("rebuild", "follow"),
+    ("rebuild", "mute"),
+    ("rebuild", "write"),
+    ("follow", "follow"),
+    ("unfollow", "follow"),
+    ("unfollow", "follow"),
+    ("follow", "write"),
+    ("mute", "mute"),
+    ("leave", "write"),
+    ("leave", "follow"),
+    ("leave", "crash"),
+    ("leave", "crash"),
+)
+"""What is overtaken, and by what."""
 
 person, reader, number = st.sampled_from(PEOPLE), st.sampled_from(PEOPLE[:2]), st.integers(0, 20)
 
@@ -41,7 +57,7 @@ ACTS = st.one_of(
 AT_THE_LINE = st.one_of(
     _acts(person, "write", "look", "lose"),
     _acts(person, "follow", "unfollow", "unfollow"),
-    _acts(person, "leave", "settle", "refresh", "crash"),
+    _acts(person, "leave", "settle", "refresh", "crash", "race", "race"),
 )
 """What lets authors enter and leave the index often."""
 LEASES = st.one_of(
@@ -89,8 +105,6 @@ async def _run(redis_port: int, schedule: Sequence[Act], limits: Limits, persist
                 await turns.crash(dice.randrange)
             elif act[0] == "race":
                 await _race(community, turns, act, dice)
-                if dice.random() < 0.5:
-                    await community.rest(choose)
             else:
                 _do(community, act)
             for _ in range(dice.randrange(dice.choice(MOST_STEPS))):
@@ -106,25 +120,60 @@ async def _run(redis_port: int, schedule: Sequence[Act], limits: Limits, persist
 async def _race(community: Community, turns: Turns, act: Act, dice: Random) -> None:
     """Something begins, and in its midst it is overtaken by something else, with all that this leads to."""
     _, one, other = act
-    somebody = PEOPLE[other % len(PEOPLE)]
+    truth = community.truth
+    pushed = sorted({post.author for post in truth.posts.values()} - truth.index.keys() - {one})
+    # Mostly somebody whose posts are at stake.
+    somebody = dice.choice(pushed) if pushed and dice.random() < 0.8 else PEOPLE[other % len(PEOPLE)]
+    overtaken, overtaking = dice.choice(RACES)
+    order = dice.choice((_first, _last, dice.randrange))
+    await community.rest(order)
+    await _prepare(community, overtaken, one, somebody, dice)
+    _begin(community, overtaken, one, somebody)
+    for _ in range(dice.randrange(OVERTAKEN_STEPS)):
+        await turns.step(order)
+    if overtaking == "crash":
+        await turns.crash(dice.randrange)
+    else:
+        _begin(community, overtaking, one, somebody)
+    for _ in range(OVERTAKING_STEPS):
+        await turns.step(_last)
+    await community.rest(_first)
 
-    def last(waiting: int) -> int:
-        return waiting - 1
 
-    for steps in (dice.randrange(OVERTAKEN_STEPS), OVERTAKING_STEPS):
-        match dice.choice(("rebuild", "follow", "follow", "mute", "write", "leave")):
-            case "rebuild":
-                community.lose(keys.timeline(one))
-                community.look(one, 2)
-            case "follow" | "mute" as kind:
-                bound = (one, somebody) not in community.truth.ties[Tie(kind)]
-                community.tie(Tie(kind), one, somebody, bound=bound)
-            case "write":
-                community.write(somebody, "In a race")
-            case _:
-                community.let_leave()
-        for _ in range(steps):
-            await turns.step(last)
+async def _prepare(community: Community, kind: str, one: int, somebody: int, dice: Random) -> None:
+    """Let something be at stake."""
+    if kind == "leave":
+        await community.shrink(dice, _first)
+    elif kind in {"rebuild", "unfollow"}:
+        # Whom a rebuild does not know yet, and whom an unfollow takes out of a timeline that is there.
+        community.tie(Tie.FOLLOW, one, somebody, bound=kind == "unfollow")
+        await community.rest(_first)
+        community.look(one, 2)
+        await community.rest(_first)
+
+
+def _first(_waiting: int) -> int:
+    return 0
+
+
+def _last(waiting: int) -> int:
+    return waiting - 1
+
+
+def _begin(community: Community, kind: str, one: int, somebody: int) -> None:
+    match kind:
+        case "rebuild":
+            community.lose(keys.timeline(one))
+            community.look(one, 2)
+        case "follow" | "mute":
+            bound = (one, somebody) not in community.truth.ties[Tie(kind)]
+            community.tie(Tie(kind), one, somebody, bound=bound)
+        case "unfollow":
+            community.tie(Tie.FOLLOW, one, somebody, bound=False)
+        case "write":
+            community.write(somebody, "In a race")
+        case _:
+            community.let_leave()
 
 
 def _do(community: Community, act: Act) -> None:  # noqa: PLR0912 - as many as there are
