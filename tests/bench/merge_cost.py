@@ -44,7 +44,7 @@ class _Answers:
         followees = range(2, max(FOLLOWEES, pulled + 50) + 2)
         pushed = [author for author in followees if author > pulled + 1]
         entries = [(FIRST_ID + 1000 * place, pushed[place % len(pushed)]) for place in range(TIMELINE)]
-        self.context = keys.value(keys.encode_context(followees))
+        self.context = keys.value(keys.encode_context(keys.Context(followees)))
         self.timeline = keys.encode_entries(entries) + keys.encode_trailer(keys.Trailer(FIRST_ID - 1, 0, bytes(8)))
         self.own = keys.value(keys.encode_post_list([FIRST_ID + 9000 * place + 1 for place in range(OWN, 0, -1)], 0))
 

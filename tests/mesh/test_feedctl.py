@@ -241,7 +241,7 @@ async def leave_behind(mesh: Mesh, author: int, others: list[int]) -> None:
     await execute(post, "INSERT INTO posts (id, author_id, content, media) VALUES ($1, $1, 'left', '[]')", author)
     payloads = {
         keys.own(author): keys.encode_post_list([author], 0),
-        keys.context(others[0]): keys.encode_context([author]),
+        keys.context(others[0]): keys.encode_context(keys.Context([author])),
         keys.post(author): post_pb2.Post(id=author, author_id=author).SerializeToString(),
     }
     async with cast("Any", redis.Redis).from_url(mesh.addresses.redis) as client:

@@ -284,7 +284,7 @@ def in_context(value: bytes | None, user_id: int) -> bool:
     if payload is None:
         return False
     try:
-        return user_id in keys.decode_context(payload)
+        return user_id in keys.decode_context(payload).followee_ids
     except keys.Undecodable:
         return False
 

@@ -25,7 +25,7 @@ def timeline(*authors: int) -> bytes:
 
 
 def context(*followees: int) -> bytes:
-    return keys.value(keys.encode_context(followees))
+    return keys.value(keys.encode_context(keys.Context(followees)))
 
 
 def hidden(blocked: list[int], muted: list[int]) -> bytes:
@@ -41,7 +41,7 @@ def test_whatever_a_key_holds_is_left(value: bytes) -> None:
     assert holds_something(value)
 
 
-EMPTY = [hidden([], []), keys.value(keys.encode_context([])), keys.value(keys.encode_post_list([], 0))]
+EMPTY = [hidden([], []), keys.value(keys.encode_context(keys.Context([]))), keys.value(keys.encode_post_list([], 0))]
 
 
 @pytest.mark.parametrize("value", [None, LEASE, keys.value(b""), *EMPTY])

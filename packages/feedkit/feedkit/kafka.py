@@ -29,8 +29,9 @@ POST_EVENTS = "feed.post.events.v1"
 GRAPH_EVENTS = "feed.graph.events.v1"
 FANOUT_CHUNKS = "feed.fanout.chunks.v1"
 RECONCILE = "feed.reconcile.v1"
+ENGAGEMENT_EVENTS = "feed.engagement.events.v1"
 DEAD_LETTERS = "feed.dlq.v1"
-TOPICS = frozenset({POST_EVENTS, GRAPH_EVENTS, FANOUT_CHUNKS, RECONCILE, DEAD_LETTERS})
+TOPICS = frozenset({POST_EVENTS, GRAPH_EVENTS, ENGAGEMENT_EVENTS, FANOUT_CHUNKS, RECONCILE, DEAD_LETTERS})
 
 SCHEMA_VERSION = "1"
 """The version of the messages of `feed.events.v1`, in the header `schema-version` of each record."""

@@ -15,17 +15,18 @@ LEASE_MS = 5_000
 """How long a lease lasts: longer than the truth takes to be read."""
 
 
-def _script(name: str) -> Script:
+def load(*names: str) -> Script:
+    """A script of `lua`, with the prelude before it; of several files, joined in this order."""
     directory = files("feedkit") / "lua"
-    return Script((directory / "prelude.lua").read_text() + (directory / f"{name}.lua").read_text())
+    return Script("".join((directory / f"{name}.lua").read_text() for name in ("prelude", *names)))
 
 
-_PUSH = _script("push")
-_WITHDRAW = _script("withdraw")
-_REBUILD = _script("rebuild")
-_RECONCILE = _script("reconcile")
-_FILL = _script("fill")
-_ADD_TO_LIST = _script("add_to_list")
+_PUSH = load("push")
+_WITHDRAW = load("withdraw")
+_REBUILD = load("rebuild")
+_RECONCILE = load("reconcile")
+_FILL = load("fill")
+_ADD_TO_LIST = load("add_to_list")
 
 
 # --- cached values -----------------------------------------------------------------------------------------------------

@@ -3,19 +3,21 @@
 Two kinds of values, both plain strings, because a packed string takes half the memory of a sorted set and is read with
 one copy (`tests/bench` has the figures):
 
-**Cached values**, `ctx`, `hidden`, `post`, `user`, `own` and `recents`, are copies of the truth. They begin with a tag:
+**Cached values**, `ctx`, `hidden`, `post`, `counts`, `user`, `own` and `recents`, are copies of the truth. They begin with
+a tag:
 
     "L" + 16 bytes              a lease: somebody is about to fill the key, and only the holder of the token may
     "V" + payload               the value
 
 | key | payload | filled by | deleted or added to by |
 |---|---|---|---|
-| `ctx:v1:<viewer>` | number of ids (4 bytes), whom the viewer follows and does not mute | `timeline` | `graph`, `fanout` |
+| `ctx:v1:<viewer>` | followees (number of 4 bytes, ids), view (1 byte), favourites | `timeline` | `graph`, `fanout` |
 | `hidden:v1:<viewer>` | more (1 byte), number of blocked (4 bytes), they, the muted | `hydrate` | `graph`, `fanout` |
 | `post:v1:<post>` | `feed.post.v1.Post`; empty: there is none, or it is deleted | `hydrate` | `post`, `fanout` |
 | `user:v1:<user>` | `feed.graph.v1.User`: id, name and standing | `hydrate` | `graph`, `fanout` |
 | `own:v1:<author>` | horizon, post ids, newest first | `timeline` | `post`, `fanout` |
 | `recents:v1:<author>` | the same | `timeline` | `fanout` |
+| `counts:v1:<post>` | likes, reposts, replies | `hydrate` | `fanout` |
 
 **Home timelines**, `tl:v1:<viewer>`, written by `fanout` alone:
 
@@ -28,6 +30,8 @@ The trailer of 24 bytes is last, so that one GETRANGE from the end reads it toge
 - *Cut*: the highest post id that was ever trimmed.
 - *Epoch*: 8 random bytes, new at creation and at every rewrite (rebuild, reconcile, what an author wrote before), unchanged
   by pushes of new posts.
+
+The keys of the ranked view, which may be lost without harm, are told in `feature_keys`.
 
 Numbers are big-endian, 8 bytes unless told otherwise; ids of users are ascending. **Any key may vanish at any time; an
 absent one is unknown, never empty.** The steps that write are in `key_scripts`.
@@ -66,6 +70,8 @@ _ID = struct.Struct(">q")
 _COUNT = struct.Struct(">I")
 _TRAILER = struct.Struct(">qq8s")
 _HIDDEN = struct.Struct(">?I")
+_CHOICES = struct.Struct(">?I")
+_COUNTS = struct.Struct(">qqq")
 
 
 def context(viewer_id: int) -> str:
@@ -86,6 +92,11 @@ def post(post_id: int) -> str:
 def user(user_id: int) -> str:
     """A user's name and standing."""
     return f"user:v1:{user_id}"
+
+
+def counts(post_id: int) -> str:
+    """What others did with a post."""
+    return f"counts:v1:{post_id}"
 
 
 def own(author_id: int) -> str:
@@ -121,16 +132,60 @@ def payload(raw: bytes | None) -> bytes | None:
     return raw[1:] if raw is not None and raw.startswith(_VALUE) else None
 
 
-def encode_context(followee_ids: Sequence[int]) -> bytes:
-    """The payload of `ctx`. `followee_ids` are ascending."""
-    return _COUNT.pack(len(followee_ids)) + struct.pack(f">{len(followee_ids)}q", *followee_ids)
+class Context(NamedTuple):
+    """What a timeline has to know of its viewer."""
+
+    followee_ids: Sequence[int]
+    """Whom the viewer follows and does not mute, ascending."""
+    favourite_ids: Sequence[int] = ()
+    """Those of them who are favourites, ascending."""
+    prefers_ranked: bool = False
+    """Whether the viewer has chosen to be shown the ranked view."""
 
 
-def decode_context(packed: bytes) -> tuple[int, ...]:
-    """The followee ids in a payload of `ctx`, ascending. Raises Undecodable."""
+def encode_context(context: Context) -> bytes:
+    """The payload of `ctx`."""
+    followees, favourites = context.followee_ids, context.favourite_ids
+    return (
+        _COUNT.pack(len(followees))
+        + struct.pack(f">{len(followees)}q", *followees)
+        + _CHOICES.pack(context.prefers_ranked, len(favourites))
+        + struct.pack(f">{len(favourites)}q", *favourites)
+    )
+
+
+def decode_context(packed: bytes) -> Context:
+    """What a payload of `ctx` says. Raises Undecodable. One that ends behind the followees was written before there were
+    choices, and is of a viewer who has made none."""
     try:
         (count,) = _COUNT.unpack_from(packed)
-        return struct.unpack_from(f">{count}q", packed, _COUNT.size)
+        followees = struct.unpack_from(f">{count}q", packed, _COUNT.size)
+        end = _COUNT.size + count * _ID.size
+        if end == len(packed):
+            return Context(followees)
+        prefers_ranked, count = _CHOICES.unpack_from(packed, end)
+        return Context(followees, struct.unpack_from(f">{count}q", packed, end + _CHOICES.size), prefers_ranked)
+    except struct.error as error:
+        raise Undecodable(str(error)) from error
+
+
+class Counts(NamedTuple):
+    """What others did with a post."""
+
+    likes: int
+    reposts: int
+    replies: int
+
+
+def encode_counts(counts: Counts) -> bytes:
+    """The payload of `counts`."""
+    return _COUNTS.pack(*counts)
+
+
+def decode_counts(packed: bytes) -> Counts:
+    """What a payload of `counts` says. Raises Undecodable."""
+    try:
+        return Counts(*_COUNTS.unpack(packed))
     except struct.error as error:
         raise Undecodable(str(error)) from error
 

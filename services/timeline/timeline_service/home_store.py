@@ -69,7 +69,7 @@ class HomeStore:
 
     async def fill_context(self, viewer_id: int, lease: bytes, followees: Sequence[int]) -> None:
         """See `contexts.ContextStore`."""
-        payload = keys.encode_context(followees)
+        payload = keys.encode_context(keys.Context(followees))
         await self._redis.run(key_scripts.fill(keys.context(viewer_id), lease, payload, self._cache_ms))
 
 
@@ -121,7 +121,8 @@ def announcements(
 
 def _followees(raw: bytes | None) -> Sequence[int] | None:
     payload = keys.payload(raw)
-    return None if payload is None else _decoded(keys.decode_context, payload)
+    context = None if payload is None else _decoded(keys.decode_context, payload)
+    return None if context is None else context.followee_ids
 
 
 def _author_posts(raw: bytes | None) -> AuthorPosts | None:

@@ -39,6 +39,7 @@ TOPICS: Mapping[str, int] = dict.fromkeys(
     (
         "feed.post.events.v1",
         "feed.graph.events.v1",
+        "feed.engagement.events.v1",
         "feed.fanout.chunks.v1",
         "feed.reconcile.v1",
         "feed.dlq.v1",

@@ -69,7 +69,7 @@ async def fill(client: Redis, viewer: int) -> None:
     token, key = key_scripts.new_token(), keys.context(viewer)
     [taken] = await client.run(key_scripts.take_lease(key, token))
     assert taken
-    assert await client.run(key_scripts.fill(key, token, keys.encode_context([1, 2]), LIFE_MS)) == [1]
+    assert await client.run(key_scripts.fill(key, token, keys.encode_context(keys.Context([1, 2])), LIFE_MS)) == [1]
 
 
 async def kept(client: Redis, viewer: int) -> bytes | None:
@@ -102,7 +102,7 @@ async def test_the_context_of_the_other_one_stays(
 ):
     await fill(redis_client, pair[1])
     await change(follows, *pair)
-    assert await kept(redis_client, pair[1]) == keys.value(keys.encode_context([1, 2]))
+    assert await kept(redis_client, pair[1]) == keys.value(keys.encode_context(keys.Context([1, 2])))
 
 
 @EVERY_CHANGE
@@ -111,7 +111,7 @@ async def test_a_fill_that_began_before_the_change_is_refused_after_it(
 ):
     token, key = key_scripts.new_token(), keys.context(pair[0])
     await redis_client.run(key_scripts.take_lease(key, token))
-    stale = keys.encode_context(await store.unmuted_followees(pair[0]) or [])
+    stale = keys.encode_context(keys.Context(await store.unmuted_followees(pair[0]) or []))
     await change(follows, *pair)
     assert await redis_client.run(key_scripts.fill(key, token, stale, LIFE_MS)) == [0]
     assert await kept(redis_client, pair[0]) is None

@@ -74,6 +74,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """PERMISSION_DENIED: only an operator may do this."""
     ERROR_REASON_USER_NOT_DELETED: _ErrorReason.ValueType  # 25
     """FAILED_PRECONDITION: only what belongs to a deleted user is erased. Metadata: `user_id`."""
+    ERROR_REASON_NOT_FOLLOWING: _ErrorReason.ValueType  # 26
+    """FAILED_PRECONDITION: only somebody whom one follows can be a favourite. Metadata: `user_id`."""
+    ERROR_REASON_FAVOURITES_LIMIT_REACHED: _ErrorReason.ValueType  # 27
+    """FAILED_PRECONDITION: the account has as many favourites as one may. Metadata: `limit`."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call was refused. Every error of this mesh is a canonical gRPC status that carries a google.rpc.ErrorInfo
@@ -134,4 +138,8 @@ ERROR_REASON_OPERATOR_REQUIRED: ErrorReason.ValueType  # 24
 """PERMISSION_DENIED: only an operator may do this."""
 ERROR_REASON_USER_NOT_DELETED: ErrorReason.ValueType  # 25
 """FAILED_PRECONDITION: only what belongs to a deleted user is erased. Metadata: `user_id`."""
+ERROR_REASON_NOT_FOLLOWING: ErrorReason.ValueType  # 26
+"""FAILED_PRECONDITION: only somebody whom one follows can be a favourite. Metadata: `user_id`."""
+ERROR_REASON_FAVOURITES_LIMIT_REACHED: ErrorReason.ValueType  # 27
+"""FAILED_PRECONDITION: the account has as many favourites as one may. Metadata: `limit`."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

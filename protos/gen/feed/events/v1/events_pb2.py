@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65\x65\x64/events/v1/events.proto\x12\x0e\x66\x65\x65\x64.events.v1\x1a\x1b\x62uf/validate/validate.proto\"x\n\tPostEvent\x12\x18\n\x07post_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x35\n\x04kind\x18\x03 \x01(\x0e\x32\x1d.feed.events.v1.PostEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"\x80\x01\n\nGraphEvent\x12\x1c\n\x0b\x66ollower_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1c\n\x0b\x66ollowee_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x36\n\x04kind\x18\x03 \x01(\x0e\x32\x1e.feed.events.v1.GraphEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"\\\n\tUserEvent\x12\x18\n\x07user_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x35\n\x04kind\x18\x02 \x01(\x0e\x32\x1d.feed.events.v1.UserEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"w\n\x0b\x46\x61noutChunk\x12\x18\n\x07post_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1f\n\x0c\x66ollower_ids\x18\x03 \x03(\x03\x42\t\xbaH\x06\x92\x01\x03\x10\x90N\x12\x11\n\twithdrawn\x18\x04 \x01(\x08\"G\n\rReconcileWish\x12\x1a\n\tviewer_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\"%\n\tEraseWish\x12\x18\n\x07user_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00*\x86\x01\n\rPostEventKind\x12\x1f\n\x1bPOST_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17POST_EVENT_KIND_CREATED\x10\x01\x12\x1b\n\x17POST_EVENT_KIND_DELETED\x10\x02\x12\x1a\n\x16POST_EVENT_KIND_EDITED\x10\x03*\xea\x01\n\x0eGraphEventKind\x12 \n\x1cGRAPH_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1d\n\x19GRAPH_EVENT_KIND_FOLLOWED\x10\x01\x12\x1f\n\x1bGRAPH_EVENT_KIND_UNFOLLOWED\x10\x02\x12\x1a\n\x16GRAPH_EVENT_KIND_MUTED\x10\x03\x12\x1c\n\x18GRAPH_EVENT_KIND_UNMUTED\x10\x04\x12\x1c\n\x18GRAPH_EVENT_KIND_BLOCKED\x10\x05\x12\x1e\n\x1aGRAPH_EVENT_KIND_UNBLOCKED\x10\x06*\x8a\x01\n\rUserEventKind\x12\x1f\n\x1bUSER_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1d\n\x19USER_EVENT_KIND_SUSPENDED\x10\x01\x12\x1c\n\x18USER_EVENT_KIND_RESTORED\x10\x02\x12\x1b\n\x17USER_EVENT_KIND_DELETED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65\x65\x64/events/v1/events.proto\x12\x0e\x66\x65\x65\x64.events.v1\x1a\x1b\x62uf/validate/validate.proto\"x\n\tPostEvent\x12\x18\n\x07post_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x35\n\x04kind\x18\x03 \x01(\x0e\x32\x1d.feed.events.v1.PostEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"\x80\x01\n\nGraphEvent\x12\x1c\n\x0b\x66ollower_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1c\n\x0b\x66ollowee_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x36\n\x04kind\x18\x03 \x01(\x0e\x32\x1e.feed.events.v1.GraphEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"\\\n\tUserEvent\x12\x18\n\x07user_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x35\n\x04kind\x18\x02 \x01(\x0e\x32\x1d.feed.events.v1.UserEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"\xc0\x01\n\x0f\x45ngagementEvent\x12\x19\n\x08\x61\x63tor_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x18\n\x07post_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12;\n\x04kind\x18\x04 \x01(\x0e\x32#.feed.events.v1.EngagementEventKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\x12\x1f\n\x0eoccurred_at_ms\x18\x05 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"\x82\x01\n\x10ImpressionsEvent\x12\x1a\n\tviewer_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x31\n\x05posts\x18\x02 \x03(\x0b\x32\x18.feed.events.v1.SeenPostB\x08\xbaH\x05\x92\x01\x02\x10\x64\x12\x1f\n\x0eoccurred_at_ms\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\"[\n\x08SeenPost\x12\x18\n\x07post_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x19\n\x08\x64well_ms\x18\x03 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\"w\n\x0b\x46\x61noutChunk\x12\x18\n\x07post_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1f\n\x0c\x66ollower_ids\x18\x03 \x03(\x03\x42\t\xbaH\x06\x92\x01\x03\x10\x90N\x12\x11\n\twithdrawn\x18\x04 \x01(\x08\"G\n\rReconcileWish\x12\x1a\n\tviewer_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\"%\n\tEraseWish\x12\x18\n\x07user_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00*\x86\x01\n\rPostEventKind\x12\x1f\n\x1bPOST_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17POST_EVENT_KIND_CREATED\x10\x01\x12\x1b\n\x17POST_EVENT_KIND_DELETED\x10\x02\x12\x1a\n\x16POST_EVENT_KIND_EDITED\x10\x03*\xaa\x02\n\x0eGraphEventKind\x12 \n\x1cGRAPH_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1d\n\x19GRAPH_EVENT_KIND_FOLLOWED\x10\x01\x12\x1f\n\x1bGRAPH_EVENT_KIND_UNFOLLOWED\x10\x02\x12\x1a\n\x16GRAPH_EVENT_KIND_MUTED\x10\x03\x12\x1c\n\x18GRAPH_EVENT_KIND_UNMUTED\x10\x04\x12\x1c\n\x18GRAPH_EVENT_KIND_BLOCKED\x10\x05\x12\x1e\n\x1aGRAPH_EVENT_KIND_UNBLOCKED\x10\x06\x12\x1d\n\x19GRAPH_EVENT_KIND_FAVOURED\x10\x07\x12\x1f\n\x1bGRAPH_EVENT_KIND_UNFAVOURED\x10\x08*\xab\x01\n\rUserEventKind\x12\x1f\n\x1bUSER_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1d\n\x19USER_EVENT_KIND_SUSPENDED\x10\x01\x12\x1c\n\x18USER_EVENT_KIND_RESTORED\x10\x02\x12\x1b\n\x17USER_EVENT_KIND_DELETED\x10\x03\x12\x1f\n\x1bUSER_EVENT_KIND_VIEW_CHOSEN\x10\x04*\xde\x02\n\x13\x45ngagementEventKind\x12%\n!ENGAGEMENT_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x45NGAGEMENT_EVENT_KIND_LIKED\x10\x01\x12!\n\x1d\x45NGAGEMENT_EVENT_KIND_UNLIKED\x10\x02\x12\"\n\x1e\x45NGAGEMENT_EVENT_KIND_REPOSTED\x10\x03\x12$\n ENGAGEMENT_EVENT_KIND_UNREPOSTED\x10\x04\x12!\n\x1d\x45NGAGEMENT_EVENT_KIND_REPLIED\x10\x05\x12#\n\x1f\x45NGAGEMENT_EVENT_KIND_UNREPLIED\x10\x06\x12(\n$ENGAGEMENT_EVENT_KIND_LESS_LIKE_THIS\x10\x07\x12 \n\x1c\x45NGAGEMENT_EVENT_KIND_HIDDEN\x10\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,6 +48,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_USEREVENT'].fields_by_name['user_id']._serialized_options = b'\272H\004\"\002 \000'
   _globals['_USEREVENT'].fields_by_name['kind']._loaded_options = None
   _globals['_USEREVENT'].fields_by_name['kind']._serialized_options = b'\272H\005\202\001\002\020\001'
+  _globals['_ENGAGEMENTEVENT'].fields_by_name['actor_id']._loaded_options = None
+  _globals['_ENGAGEMENTEVENT'].fields_by_name['actor_id']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_ENGAGEMENTEVENT'].fields_by_name['post_id']._loaded_options = None
+  _globals['_ENGAGEMENTEVENT'].fields_by_name['post_id']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_ENGAGEMENTEVENT'].fields_by_name['author_id']._loaded_options = None
+  _globals['_ENGAGEMENTEVENT'].fields_by_name['author_id']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_ENGAGEMENTEVENT'].fields_by_name['kind']._loaded_options = None
+  _globals['_ENGAGEMENTEVENT'].fields_by_name['kind']._serialized_options = b'\272H\005\202\001\002\020\001'
+  _globals['_ENGAGEMENTEVENT'].fields_by_name['occurred_at_ms']._loaded_options = None
+  _globals['_ENGAGEMENTEVENT'].fields_by_name['occurred_at_ms']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_IMPRESSIONSEVENT'].fields_by_name['viewer_id']._loaded_options = None
+  _globals['_IMPRESSIONSEVENT'].fields_by_name['viewer_id']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_IMPRESSIONSEVENT'].fields_by_name['posts']._loaded_options = None
+  _globals['_IMPRESSIONSEVENT'].fields_by_name['posts']._serialized_options = b'\272H\005\222\001\002\020d'
+  _globals['_IMPRESSIONSEVENT'].fields_by_name['occurred_at_ms']._loaded_options = None
+  _globals['_IMPRESSIONSEVENT'].fields_by_name['occurred_at_ms']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_SEENPOST'].fields_by_name['post_id']._loaded_options = None
+  _globals['_SEENPOST'].fields_by_name['post_id']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_SEENPOST'].fields_by_name['author_id']._loaded_options = None
+  _globals['_SEENPOST'].fields_by_name['author_id']._serialized_options = b'\272H\004\"\002 \000'
+  _globals['_SEENPOST'].fields_by_name['dwell_ms']._loaded_options = None
+  _globals['_SEENPOST'].fields_by_name['dwell_ms']._serialized_options = b'\272H\004\032\002(\000'
   _globals['_FANOUTCHUNK'].fields_by_name['post_id']._loaded_options = None
   _globals['_FANOUTCHUNK'].fields_by_name['post_id']._serialized_options = b'\272H\004\"\002 \000'
   _globals['_FANOUTCHUNK'].fields_by_name['author_id']._loaded_options = None
@@ -60,22 +82,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RECONCILEWISH'].fields_by_name['author_id']._serialized_options = b'\272H\004\"\002(\000'
   _globals['_ERASEWISH'].fields_by_name['user_id']._loaded_options = None
   _globals['_ERASEWISH'].fields_by_name['user_id']._serialized_options = b'\272H\004\"\002 \000'
-  _globals['_POSTEVENTKIND']._serialized_start=657
-  _globals['_POSTEVENTKIND']._serialized_end=791
-  _globals['_GRAPHEVENTKIND']._serialized_start=794
-  _globals['_GRAPHEVENTKIND']._serialized_end=1028
-  _globals['_USEREVENTKIND']._serialized_start=1031
-  _globals['_USEREVENTKIND']._serialized_end=1169
+  _globals['_POSTEVENTKIND']._serialized_start=1078
+  _globals['_POSTEVENTKIND']._serialized_end=1212
+  _globals['_GRAPHEVENTKIND']._serialized_start=1215
+  _globals['_GRAPHEVENTKIND']._serialized_end=1513
+  _globals['_USEREVENTKIND']._serialized_start=1516
+  _globals['_USEREVENTKIND']._serialized_end=1687
+  _globals['_ENGAGEMENTEVENTKIND']._serialized_start=1690
+  _globals['_ENGAGEMENTEVENTKIND']._serialized_end=2040
   _globals['_POSTEVENT']._serialized_start=76
   _globals['_POSTEVENT']._serialized_end=196
   _globals['_GRAPHEVENT']._serialized_start=199
   _globals['_GRAPHEVENT']._serialized_end=327
   _globals['_USEREVENT']._serialized_start=329
   _globals['_USEREVENT']._serialized_end=421
-  _globals['_FANOUTCHUNK']._serialized_start=423
-  _globals['_FANOUTCHUNK']._serialized_end=542
-  _globals['_RECONCILEWISH']._serialized_start=544
-  _globals['_RECONCILEWISH']._serialized_end=615
-  _globals['_ERASEWISH']._serialized_start=617
-  _globals['_ERASEWISH']._serialized_end=654
+  _globals['_ENGAGEMENTEVENT']._serialized_start=424
+  _globals['_ENGAGEMENTEVENT']._serialized_end=616
+  _globals['_IMPRESSIONSEVENT']._serialized_start=619
+  _globals['_IMPRESSIONSEVENT']._serialized_end=749
+  _globals['_SEENPOST']._serialized_start=751
+  _globals['_SEENPOST']._serialized_end=842
+  _globals['_FANOUTCHUNK']._serialized_start=844
+  _globals['_FANOUTCHUNK']._serialized_end=963
+  _globals['_RECONCILEWISH']._serialized_start=965
+  _globals['_RECONCILEWISH']._serialized_end=1036
+  _globals['_ERASEWISH']._serialized_start=1038
+  _globals['_ERASEWISH']._serialized_end=1075
 # @@protoc_insertion_point(module_scope)

@@ -72,6 +72,10 @@ class _GraphEventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GraphE
     """The first has blocked the second. Follows that it ended have events of their own."""
     GRAPH_EVENT_KIND_UNBLOCKED: _GraphEventKind.ValueType  # 6
     """The first blocks the second no longer."""
+    GRAPH_EVENT_KIND_FAVOURED: _GraphEventKind.ValueType  # 7
+    """The second is a favourite of the first now."""
+    GRAPH_EVENT_KIND_UNFAVOURED: _GraphEventKind.ValueType  # 8
+    """The second is a favourite of the first no longer, although still followed."""
 
 class GraphEventKind(_GraphEventKind, metaclass=_GraphEventKindEnumTypeWrapper):
     """What happened between two users."""
@@ -90,6 +94,10 @@ GRAPH_EVENT_KIND_BLOCKED: GraphEventKind.ValueType  # 5
 """The first has blocked the second. Follows that it ended have events of their own."""
 GRAPH_EVENT_KIND_UNBLOCKED: GraphEventKind.ValueType  # 6
 """The first blocks the second no longer."""
+GRAPH_EVENT_KIND_FAVOURED: GraphEventKind.ValueType  # 7
+"""The second is a favourite of the first now."""
+GRAPH_EVENT_KIND_UNFAVOURED: GraphEventKind.ValueType  # 8
+"""The second is a favourite of the first no longer, although still followed."""
 Global___GraphEventKind: _TypeAlias = GraphEventKind  # noqa: Y015
 
 class _UserEventKind:
@@ -106,6 +114,8 @@ class _UserEventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UserEve
     """It was restored: all that it wrote is shown again."""
     USER_EVENT_KIND_DELETED: _UserEventKind.ValueType  # 3
     """It was deleted: whatever is left of it is to be erased."""
+    USER_EVENT_KIND_VIEW_CHOSEN: _UserEventKind.ValueType  # 4
+    """Its owner chose in which view their home timeline is shown."""
 
 class UserEventKind(_UserEventKind, metaclass=_UserEventKindEnumTypeWrapper):
     """What happened to an account."""
@@ -118,7 +128,57 @@ USER_EVENT_KIND_RESTORED: UserEventKind.ValueType  # 2
 """It was restored: all that it wrote is shown again."""
 USER_EVENT_KIND_DELETED: UserEventKind.ValueType  # 3
 """It was deleted: whatever is left of it is to be erased."""
+USER_EVENT_KIND_VIEW_CHOSEN: UserEventKind.ValueType  # 4
+"""Its owner chose in which view their home timeline is shown."""
 Global___UserEventKind: _TypeAlias = UserEventKind  # noqa: Y015
+
+class _EngagementEventKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _EngagementEventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EngagementEventKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ENGAGEMENT_EVENT_KIND_UNSPECIFIED: _EngagementEventKind.ValueType  # 0
+    """Never sent."""
+    ENGAGEMENT_EVENT_KIND_LIKED: _EngagementEventKind.ValueType  # 1
+    """They like it now."""
+    ENGAGEMENT_EVENT_KIND_UNLIKED: _EngagementEventKind.ValueType  # 2
+    """They like it no longer."""
+    ENGAGEMENT_EVENT_KIND_REPOSTED: _EngagementEventKind.ValueType  # 3
+    """They reposted it."""
+    ENGAGEMENT_EVENT_KIND_UNREPOSTED: _EngagementEventKind.ValueType  # 4
+    """They took their repost back."""
+    ENGAGEMENT_EVENT_KIND_REPLIED: _EngagementEventKind.ValueType  # 5
+    """They wrote a reply to it."""
+    ENGAGEMENT_EVENT_KIND_UNREPLIED: _EngagementEventKind.ValueType  # 6
+    """Their reply to it is gone."""
+    ENGAGEMENT_EVENT_KIND_LESS_LIKE_THIS: _EngagementEventKind.ValueType  # 7
+    """They want less of this kind."""
+    ENGAGEMENT_EVENT_KIND_HIDDEN: _EngagementEventKind.ValueType  # 8
+    """They do not want to see it again."""
+
+class EngagementEventKind(_EngagementEventKind, metaclass=_EngagementEventKindEnumTypeWrapper):
+    """What somebody did with a post."""
+
+ENGAGEMENT_EVENT_KIND_UNSPECIFIED: EngagementEventKind.ValueType  # 0
+"""Never sent."""
+ENGAGEMENT_EVENT_KIND_LIKED: EngagementEventKind.ValueType  # 1
+"""They like it now."""
+ENGAGEMENT_EVENT_KIND_UNLIKED: EngagementEventKind.ValueType  # 2
+"""They like it no longer."""
+ENGAGEMENT_EVENT_KIND_REPOSTED: EngagementEventKind.ValueType  # 3
+"""They reposted it."""
+ENGAGEMENT_EVENT_KIND_UNREPOSTED: EngagementEventKind.ValueType  # 4
+"""They took their repost back."""
+ENGAGEMENT_EVENT_KIND_REPLIED: EngagementEventKind.ValueType  # 5
+"""They wrote a reply to it."""
+ENGAGEMENT_EVENT_KIND_UNREPLIED: EngagementEventKind.ValueType  # 6
+"""Their reply to it is gone."""
+ENGAGEMENT_EVENT_KIND_LESS_LIKE_THIS: EngagementEventKind.ValueType  # 7
+"""They want less of this kind."""
+ENGAGEMENT_EVENT_KIND_HIDDEN: EngagementEventKind.ValueType  # 8
+"""They do not want to see it again."""
+Global___EngagementEventKind: _TypeAlias = EngagementEventKind  # noqa: Y015
 
 @_typing.final
 class PostEvent(_message.Message):
@@ -205,6 +265,106 @@ class UserEvent(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UserEvent: _TypeAlias = UserEvent  # noqa: Y015
+
+@_typing.final
+class EngagementEvent(_message.Message):
+    """Somebody did something with a post. Topic `feed.engagement.events.v1`, keyed by actor id (decimal)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_ID_FIELD_NUMBER: _builtins.int
+    POST_ID_FIELD_NUMBER: _builtins.int
+    AUTHOR_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    OCCURRED_AT_MS_FIELD_NUMBER: _builtins.int
+    actor_id: _builtins.int
+    """Who did it."""
+    post_id: _builtins.int
+    """The post."""
+    author_id: _builtins.int
+    """The author of the post."""
+    kind: Global___EngagementEventKind.ValueType
+    """What was done."""
+    occurred_at_ms: _builtins.int
+    """When, in milliseconds since 1970-01-01T00:00:00Z."""
+    def __init__(
+        self,
+        *,
+        actor_id: _builtins.int = ...,
+        post_id: _builtins.int = ...,
+        author_id: _builtins.int = ...,
+        kind: Global___EngagementEventKind.ValueType = ...,
+        occurred_at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_id", b"actor_id", "author_id", b"author_id", "kind", b"kind", "occurred_at_ms", b"occurred_at_ms", "post_id", b"post_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EngagementEvent: _TypeAlias = EngagementEvent  # noqa: Y015
+
+@_typing.final
+class ImpressionsEvent(_message.Message):
+    """Somebody has seen posts in a feed. Topic `feed.engagement.events.v1`, keyed by viewer id (decimal)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VIEWER_ID_FIELD_NUMBER: _builtins.int
+    POSTS_FIELD_NUMBER: _builtins.int
+    OCCURRED_AT_MS_FIELD_NUMBER: _builtins.int
+    viewer_id: _builtins.int
+    """Who saw them."""
+    occurred_at_ms: _builtins.int
+    """When it was told, in milliseconds since 1970-01-01T00:00:00Z."""
+    @_builtins.property
+    def posts(self) -> _containers.RepeatedCompositeFieldContainer[Global___SeenPost]:
+        """What they saw that had not been told of before, at most 100."""
+
+    def __init__(
+        self,
+        *,
+        viewer_id: _builtins.int = ...,
+        posts: _abc.Iterable[Global___SeenPost] | None = ...,
+        occurred_at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["occurred_at_ms", b"occurred_at_ms", "posts", b"posts", "viewer_id", b"viewer_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImpressionsEvent: _TypeAlias = ImpressionsEvent  # noqa: Y015
+
+@_typing.final
+class SeenPost(_message.Message):
+    """A post that somebody has seen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POST_ID_FIELD_NUMBER: _builtins.int
+    AUTHOR_ID_FIELD_NUMBER: _builtins.int
+    DWELL_MS_FIELD_NUMBER: _builtins.int
+    post_id: _builtins.int
+    """The post."""
+    author_id: _builtins.int
+    """Its author."""
+    dwell_ms: _builtins.int
+    """How long it was looked at, in milliseconds."""
+    def __init__(
+        self,
+        *,
+        post_id: _builtins.int = ...,
+        author_id: _builtins.int = ...,
+        dwell_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_id", b"author_id", "dwell_ms", b"dwell_ms", "post_id", b"post_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SeenPost: _TypeAlias = SeenPost  # noqa: Y015
 
 @_typing.final
 class FanoutChunk(_message.Message):

@@ -26,7 +26,7 @@ from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65\x65\x64/fanout/v1/fanout.proto\x12\x0e\x66\x65\x65\x64.fanout.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n\x10GetStatusRequest\"\x84\x02\n\x11GetStatusResponse\x12\x0e\n\x06lag_ms\x18\x01 \x01(\x03\x12\x12\n\nlag_events\x18\x02 \x01(\x03\x12\x1b\n\x13\x63\x65lebrity_threshold\x18\x03 \x01(\x03\x12&\n\x1e\x63onfigured_celebrity_threshold\x18\x04 \x01(\x03\x12\x33\n\x0fthreshold_since\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x37\n\x0fthreshold_cause\x18\x06 \x01(\x0e\x32\x1e.feed.fanout.v1.ThresholdCause\x12\x18\n\x10threshold_leader\x18\x07 \x01(\t\"\x13\n\x11GetSettledRequest\"\x96\x01\n\x12GetSettledResponse\x12\x0f\n\x07settled\x18\x01 \x01(\x08\x12\x13\n\x0boutbox_rows\x18\x02 \x01(\x03\x12\x12\n\nlag_events\x18\x03 \x01(\x03\x12\x13\n\x0bopen_chunks\x18\x04 \x01(\x03\x12\x17\n\x0fopen_reconciles\x18\x05 \x01(\x03\x12\x18\n\x10unseen_pulled_ms\x18\x06 \x01(\x03\"J\n\x10ReconcileRequest\x12\x1a\n\tviewer_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\"\x13\n\x11ReconcileResponse*\x8a\x01\n\x0eThresholdCause\x12\x1f\n\x1bTHRESHOLD_CAUSE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aTHRESHOLD_CAUSE_CONFIGURED\x10\x01\x12\x17\n\x13THRESHOLD_CAUSE_LAG\x10\x02\x12\x1e\n\x1aTHRESHOLD_CAUSE_RECOVERING\x10\x03\x32\x97\x02\n\rFanoutService\x12U\n\tGetStatus\x12 .feed.fanout.v1.GetStatusRequest\x1a!.feed.fanout.v1.GetStatusResponse\"\x03\x90\x02\x01\x12X\n\nGetSettled\x12!.feed.fanout.v1.GetSettledRequest\x1a\".feed.fanout.v1.GetSettledResponse\"\x03\x90\x02\x01\x12U\n\tReconcile\x12 .feed.fanout.v1.ReconcileRequest\x1a!.feed.fanout.v1.ReconcileResponse\"\x03\x90\x02\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65\x65\x64/fanout/v1/fanout.proto\x12\x0e\x66\x65\x65\x64.fanout.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n\x10GetStatusRequest\"\xa3\x02\n\x11GetStatusResponse\x12\x0e\n\x06lag_ms\x18\x01 \x01(\x03\x12\x12\n\nlag_events\x18\x02 \x01(\x03\x12\x1b\n\x13\x63\x65lebrity_threshold\x18\x03 \x01(\x03\x12&\n\x1e\x63onfigured_celebrity_threshold\x18\x04 \x01(\x03\x12\x33\n\x0fthreshold_since\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x37\n\x0fthreshold_cause\x18\x06 \x01(\x0e\x32\x1e.feed.fanout.v1.ThresholdCause\x12\x18\n\x10threshold_leader\x18\x07 \x01(\t\x12\x1d\n\x15\x65ngagement_lag_events\x18\x08 \x01(\x03\"\x13\n\x11GetSettledRequest\"\x96\x01\n\x12GetSettledResponse\x12\x0f\n\x07settled\x18\x01 \x01(\x08\x12\x13\n\x0boutbox_rows\x18\x02 \x01(\x03\x12\x12\n\nlag_events\x18\x03 \x01(\x03\x12\x13\n\x0bopen_chunks\x18\x04 \x01(\x03\x12\x17\n\x0fopen_reconciles\x18\x05 \x01(\x03\x12\x18\n\x10unseen_pulled_ms\x18\x06 \x01(\x03\"J\n\x10ReconcileRequest\x12\x1a\n\tviewer_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tauthor_id\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\"\x13\n\x11ReconcileResponse*\x8a\x01\n\x0eThresholdCause\x12\x1f\n\x1bTHRESHOLD_CAUSE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aTHRESHOLD_CAUSE_CONFIGURED\x10\x01\x12\x17\n\x13THRESHOLD_CAUSE_LAG\x10\x02\x12\x1e\n\x1aTHRESHOLD_CAUSE_RECOVERING\x10\x03\x32\x97\x02\n\rFanoutService\x12U\n\tGetStatus\x12 .feed.fanout.v1.GetStatusRequest\x1a!.feed.fanout.v1.GetStatusResponse\"\x03\x90\x02\x01\x12X\n\nGetSettled\x12!.feed.fanout.v1.GetSettledRequest\x1a\".feed.fanout.v1.GetSettledResponse\"\x03\x90\x02\x01\x12U\n\tReconcile\x12 .feed.fanout.v1.ReconcileRequest\x1a!.feed.fanout.v1.ReconcileResponse\"\x03\x90\x02\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,20 +43,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FANOUTSERVICE'].methods_by_name['GetSettled']._serialized_options = b'\220\002\001'
   _globals['_FANOUTSERVICE'].methods_by_name['Reconcile']._loaded_options = None
   _globals['_FANOUTSERVICE'].methods_by_name['Reconcile']._serialized_options = b'\220\002\002'
-  _globals['_THRESHOLDCAUSE']._serialized_start=664
-  _globals['_THRESHOLDCAUSE']._serialized_end=802
+  _globals['_THRESHOLDCAUSE']._serialized_start=695
+  _globals['_THRESHOLDCAUSE']._serialized_end=833
   _globals['_GETSTATUSREQUEST']._serialized_start=109
   _globals['_GETSTATUSREQUEST']._serialized_end=127
   _globals['_GETSTATUSRESPONSE']._serialized_start=130
-  _globals['_GETSTATUSRESPONSE']._serialized_end=390
-  _globals['_GETSETTLEDREQUEST']._serialized_start=392
-  _globals['_GETSETTLEDREQUEST']._serialized_end=411
-  _globals['_GETSETTLEDRESPONSE']._serialized_start=414
-  _globals['_GETSETTLEDRESPONSE']._serialized_end=564
-  _globals['_RECONCILEREQUEST']._serialized_start=566
-  _globals['_RECONCILEREQUEST']._serialized_end=640
-  _globals['_RECONCILERESPONSE']._serialized_start=642
-  _globals['_RECONCILERESPONSE']._serialized_end=661
-  _globals['_FANOUTSERVICE']._serialized_start=805
-  _globals['_FANOUTSERVICE']._serialized_end=1084
+  _globals['_GETSTATUSRESPONSE']._serialized_end=421
+  _globals['_GETSETTLEDREQUEST']._serialized_start=423
+  _globals['_GETSETTLEDREQUEST']._serialized_end=442
+  _globals['_GETSETTLEDRESPONSE']._serialized_start=445
+  _globals['_GETSETTLEDRESPONSE']._serialized_end=595
+  _globals['_RECONCILEREQUEST']._serialized_start=597
+  _globals['_RECONCILEREQUEST']._serialized_end=671
+  _globals['_RECONCILERESPONSE']._serialized_start=673
+  _globals['_RECONCILERESPONSE']._serialized_end=692
+  _globals['_FANOUTSERVICE']._serialized_start=836
+  _globals['_FANOUTSERVICE']._serialized_end=1115
 # @@protoc_insertion_point(module_scope)

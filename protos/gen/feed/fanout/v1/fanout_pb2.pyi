@@ -76,6 +76,7 @@ class GetStatusResponse(_message.Message):
     THRESHOLD_SINCE_FIELD_NUMBER: _builtins.int
     THRESHOLD_CAUSE_FIELD_NUMBER: _builtins.int
     THRESHOLD_LEADER_FIELD_NUMBER: _builtins.int
+    ENGAGEMENT_LAG_EVENTS_FIELD_NUMBER: _builtins.int
     lag_ms: _builtins.int
     """The age of the oldest event that is not handled, in milliseconds; 0 without lag."""
     lag_events: _builtins.int
@@ -88,6 +89,10 @@ class GetStatusResponse(_message.Message):
     """Why the threshold in force is what it is."""
     threshold_leader: _builtins.str
     """Which process moves the threshold; empty if none does just now."""
+    engagement_lag_events: _builtins.int
+    """How many engagement events the features of the ranked view do not reflect yet. They delay no timeline, and do not count
+    as lag.
+    """
     @_builtins.property
     def threshold_since(self) -> _timestamp_pb2.Timestamp:
         """Since when the threshold in force has been what it is."""
@@ -102,10 +107,11 @@ class GetStatusResponse(_message.Message):
         threshold_since: _timestamp_pb2.Timestamp | None = ...,
         threshold_cause: Global___ThresholdCause.ValueType = ...,
         threshold_leader: _builtins.str = ...,
+        engagement_lag_events: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["threshold_since", b"threshold_since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["celebrity_threshold", b"celebrity_threshold", "configured_celebrity_threshold", b"configured_celebrity_threshold", "lag_events", b"lag_events", "lag_ms", b"lag_ms", "threshold_cause", b"threshold_cause", "threshold_leader", b"threshold_leader", "threshold_since", b"threshold_since"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["celebrity_threshold", b"celebrity_threshold", "configured_celebrity_threshold", b"configured_celebrity_threshold", "engagement_lag_events", b"engagement_lag_events", "lag_events", b"lag_events", "lag_ms", b"lag_ms", "threshold_cause", b"threshold_cause", "threshold_leader", b"threshold_leader", "threshold_since", b"threshold_since"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -95,6 +95,30 @@ FOLLOW_OUTCOME_REFUSED: FollowOutcome.ValueType  # 3
 """The follow was refused."""
 Global___FollowOutcome: _TypeAlias = FollowOutcome  # noqa: Y015
 
+class _HomeView:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _HomeViewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HomeView.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    HOME_VIEW_UNSPECIFIED: _HomeView.ValueType  # 0
+    """Never sent."""
+    HOME_VIEW_LATEST: _HomeView.ValueType  # 1
+    """Newest first."""
+    HOME_VIEW_RANKED: _HomeView.ValueType  # 2
+    """Ranked by what the viewer is expected to care for."""
+
+class HomeView(_HomeView, metaclass=_HomeViewEnumTypeWrapper):
+    """The views of a home timeline."""
+
+HOME_VIEW_UNSPECIFIED: HomeView.ValueType  # 0
+"""Never sent."""
+HOME_VIEW_LATEST: HomeView.ValueType  # 1
+"""Newest first."""
+HOME_VIEW_RANKED: HomeView.ValueType  # 2
+"""Ranked by what the viewer is expected to care for."""
+Global___HomeView: _TypeAlias = HomeView  # noqa: Y015
+
 @_typing.final
 class User(_message.Message):
     """Somebody who writes and reads."""
@@ -777,6 +801,7 @@ class Relationship(_message.Message):
     MUTING_FIELD_NUMBER: _builtins.int
     BLOCKING_FIELD_NUMBER: _builtins.int
     BLOCKED_BY_FIELD_NUMBER: _builtins.int
+    FAVOURITE_FIELD_NUMBER: _builtins.int
     user_id: _builtins.int
     """The user."""
     following: _builtins.bool
@@ -789,6 +814,8 @@ class Relationship(_message.Message):
     """Whether the viewer blocks the user."""
     blocked_by: _builtins.bool
     """Whether the user blocks the viewer. It is for services that decide on what to show, and not to be told to the viewer."""
+    favourite: _builtins.bool
+    """Whether the user is a favourite of the viewer."""
     def __init__(
         self,
         *,
@@ -798,10 +825,11 @@ class Relationship(_message.Message):
         muting: _builtins.bool = ...,
         blocking: _builtins.bool = ...,
         blocked_by: _builtins.bool = ...,
+        favourite: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked_by", b"blocked_by", "blocking", b"blocking", "followed_by", b"followed_by", "following", b"following", "muting", b"muting", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked_by", b"blocked_by", "blocking", b"blocking", "favourite", b"favourite", "followed_by", b"followed_by", "following", b"following", "muting", b"muting", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -875,18 +903,28 @@ class GetViewerContextResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     FOLLOWEE_IDS_FIELD_NUMBER: _builtins.int
+    FAVOURITE_IDS_FIELD_NUMBER: _builtins.int
+    HOME_VIEW_FIELD_NUMBER: _builtins.int
+    home_view: Global___HomeView.ValueType
+    """The view in which the viewer's home timeline is shown where a read does not say; never unspecified."""
     @_builtins.property
     def followee_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Whom the viewer follows and does not mute: at most 5,000 ids, ascending."""
+
+    @_builtins.property
+    def favourite_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Those of them who are the viewer's favourites, ascending."""
 
     def __init__(
         self,
         *,
         followee_ids: _abc.Iterable[_builtins.int] | None = ...,
+        favourite_ids: _abc.Iterable[_builtins.int] | None = ...,
+        home_view: Global___HomeView.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["followee_ids", b"followee_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["favourite_ids", b"favourite_ids", "followee_ids", b"followee_ids", "home_view", b"home_view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1603,3 +1641,249 @@ class ListMutedResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListMutedResponse: _TypeAlias = ListMutedResponse  # noqa: Y015
+
+@_typing.final
+class FavourRequest(_message.Message):
+    """Asks to make a user a favourite."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_ID_FIELD_NUMBER: _builtins.int
+    FAVOURITE_ID_FIELD_NUMBER: _builtins.int
+    actor_id: _builtins.int
+    """The acting user."""
+    favourite_id: _builtins.int
+    """Who is to be a favourite; the actor has to follow them."""
+    def __init__(
+        self,
+        *,
+        actor_id: _builtins.int = ...,
+        favourite_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_id", b"actor_id", "favourite_id", b"favourite_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FavourRequest: _TypeAlias = FavourRequest  # noqa: Y015
+
+@_typing.final
+class FavourResponse(_message.Message):
+    """The user is a favourite."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """Whether this call made them one."""
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FavourResponse: _TypeAlias = FavourResponse  # noqa: Y015
+
+@_typing.final
+class UnfavourRequest(_message.Message):
+    """Asks to make a user no favourite."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_ID_FIELD_NUMBER: _builtins.int
+    FAVOURITE_ID_FIELD_NUMBER: _builtins.int
+    actor_id: _builtins.int
+    """The acting user."""
+    favourite_id: _builtins.int
+    """Who is to be none."""
+    def __init__(
+        self,
+        *,
+        actor_id: _builtins.int = ...,
+        favourite_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_id", b"actor_id", "favourite_id", b"favourite_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnfavourRequest: _TypeAlias = UnfavourRequest  # noqa: Y015
+
+@_typing.final
+class UnfavourResponse(_message.Message):
+    """The user is no favourite."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """Whether this call changed that."""
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnfavourResponse: _TypeAlias = UnfavourResponse  # noqa: Y015
+
+@_typing.final
+class ListFavouritesRequest(_message.Message):
+    """Asks for a page of one's favourites."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.int
+    """Whose favourites."""
+    page_size: _builtins.int
+    """How many at most; 0 means 20, and more than 50 gives 50."""
+    page_token: _builtins.str
+    """Where to go on: empty, or the `next_page_token` of the page before."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListFavouritesRequest: _TypeAlias = ListFavouritesRequest  # noqa: Y015
+
+@_typing.final
+class ListFavouritesResponse(_message.Message):
+    """A page of one's favourites."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USERS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """The token of the next page; empty at the end, and only there."""
+    @_builtins.property
+    def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___User]:
+        """The users, the newest follow first."""
+
+    def __init__(
+        self,
+        *,
+        users: _abc.Iterable[Global___User] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "users", b"users"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListFavouritesResponse: _TypeAlias = ListFavouritesResponse  # noqa: Y015
+
+@_typing.final
+class ChooseHomeViewRequest(_message.Message):
+    """Asks to choose a view."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    VIEW_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.int
+    """The acting user."""
+    view: Global___HomeView.ValueType
+    """The view."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.int = ...,
+        view: Global___HomeView.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["user_id", b"user_id", "view", b"view"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChooseHomeViewRequest: _TypeAlias = ChooseHomeViewRequest  # noqa: Y015
+
+@_typing.final
+class ChooseHomeViewResponse(_message.Message):
+    """The view is chosen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """Whether this call changed it."""
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChooseHomeViewResponse: _TypeAlias = ChooseHomeViewResponse  # noqa: Y015
+
+@_typing.final
+class GetHomeViewRequest(_message.Message):
+    """Asks which view was chosen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.int
+    """Whose."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetHomeViewRequest: _TypeAlias = GetHomeViewRequest  # noqa: Y015
+
+@_typing.final
+class GetHomeViewResponse(_message.Message):
+    """Which view was chosen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VIEW_FIELD_NUMBER: _builtins.int
+    view: Global___HomeView.ValueType
+    """The view; never unspecified."""
+    def __init__(
+        self,
+        *,
+        view: Global___HomeView.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["view", b"view"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetHomeViewResponse: _TypeAlias = GetHomeViewResponse  # noqa: Y015

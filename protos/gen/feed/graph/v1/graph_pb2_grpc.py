@@ -95,6 +95,31 @@ class GraphServiceStub:
                 request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedRequest.SerializeToString,
                 response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedResponse.FromString,
                 _registered_method=True)
+        self.Favour = channel.unary_unary(
+                '/feed.graph.v1.GraphService/Favour',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.FavourRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.FavourResponse.FromString,
+                _registered_method=True)
+        self.Unfavour = channel.unary_unary(
+                '/feed.graph.v1.GraphService/Unfavour',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnfavourRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnfavourResponse.FromString,
+                _registered_method=True)
+        self.ListFavourites = channel.unary_unary(
+                '/feed.graph.v1.GraphService/ListFavourites',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListFavouritesRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListFavouritesResponse.FromString,
+                _registered_method=True)
+        self.ChooseHomeView = channel.unary_unary(
+                '/feed.graph.v1.GraphService/ChooseHomeView',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ChooseHomeViewRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ChooseHomeViewResponse.FromString,
+                _registered_method=True)
+        self.GetHomeView = channel.unary_unary(
+                '/feed.graph.v1.GraphService/GetHomeView',
+                request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetHomeViewRequest.SerializeToString,
+                response_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetHomeViewResponse.FromString,
+                _registered_method=True)
         self.ListFollowers = channel.unary_unary(
                 '/feed.graph.v1.GraphService/ListFollowers',
                 request_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListFollowersRequest.SerializeToString,
@@ -277,6 +302,46 @@ class GraphServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Favour(self, request, context):
+        """Makes a followed user a favourite, whose posts have a place in the ranked view. A favourite lasts as long as the follow.
+        Favouring a favourite succeeds and changes nothing.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION NOT_FOLLOWING, FAVOURITES_LIMIT_REACHED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Unfavour(self, request, context):
+        """Makes a followed user no favourite. Where the user is none, that succeeds and changes nothing.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListFavourites(self, request, context):
+        """Lists one's favourites, the newest follow first. Errors: NOT_FOUND USER_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChooseHomeView(self, request, context):
+        """Chooses the view in which one's home timeline is shown where a read does not say. Errors: NOT_FOUND USER_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetHomeView(self, request, context):
+        """Returns what was chosen, HOME_VIEW_LATEST where nothing was. Errors: NOT_FOUND USER_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListFollowers(self, request, context):
         """Lists the users who follow one, the newest follow first. Errors: NOT_FOUND USER_NOT_FOUND.
         """
@@ -454,6 +519,31 @@ def add_GraphServiceServicer_to_server(servicer, server):
                     servicer.ListMuted,
                     request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedRequest.FromString,
                     response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedResponse.SerializeToString,
+            ),
+            'Favour': grpc.unary_unary_rpc_method_handler(
+                    servicer.Favour,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.FavourRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.FavourResponse.SerializeToString,
+            ),
+            'Unfavour': grpc.unary_unary_rpc_method_handler(
+                    servicer.Unfavour,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnfavourRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.UnfavourResponse.SerializeToString,
+            ),
+            'ListFavourites': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFavourites,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListFavouritesRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ListFavouritesResponse.SerializeToString,
+            ),
+            'ChooseHomeView': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChooseHomeView,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.ChooseHomeViewRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.ChooseHomeViewResponse.SerializeToString,
+            ),
+            'GetHomeView': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetHomeView,
+                    request_deserializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetHomeViewRequest.FromString,
+                    response_serializer=feed_dot_graph_dot_v1_dot_graph__pb2.GetHomeViewResponse.SerializeToString,
             ),
             'ListFollowers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListFollowers,
@@ -856,6 +946,141 @@ class GraphService:
             '/feed.graph.v1.GraphService/ListMuted',
             feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedRequest.SerializeToString,
             feed_dot_graph_dot_v1_dot_graph__pb2.ListMutedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Favour(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/Favour',
+            feed_dot_graph_dot_v1_dot_graph__pb2.FavourRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.FavourResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Unfavour(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/Unfavour',
+            feed_dot_graph_dot_v1_dot_graph__pb2.UnfavourRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.UnfavourResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListFavourites(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/ListFavourites',
+            feed_dot_graph_dot_v1_dot_graph__pb2.ListFavouritesRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.ListFavouritesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChooseHomeView(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/ChooseHomeView',
+            feed_dot_graph_dot_v1_dot_graph__pb2.ChooseHomeViewRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.ChooseHomeViewResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetHomeView(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.graph.v1.GraphService/GetHomeView',
+            feed_dot_graph_dot_v1_dot_graph__pb2.GetHomeViewRequest.SerializeToString,
+            feed_dot_graph_dot_v1_dot_graph__pb2.GetHomeViewResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -81,6 +81,23 @@ class GraphServiceStub:
     """Lists the users whom one blocks, the newest block first. Errors: NOT_FOUND USER_NOT_FOUND."""
     ListMuted: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ListMutedRequest, _graph_pb2.ListMutedResponse]
     """Lists the users whom one mutes, the newest mute first. Errors: NOT_FOUND USER_NOT_FOUND."""
+    Favour: _grpc.UnaryUnaryMultiCallable[_graph_pb2.FavourRequest, _graph_pb2.FavourResponse]
+    """Makes a followed user a favourite, whose posts have a place in the ranked view. A favourite lasts as long as the follow.
+    Favouring a favourite succeeds and changes nothing.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION NOT_FOLLOWING, FAVOURITES_LIMIT_REACHED.
+    """
+    Unfavour: _grpc.UnaryUnaryMultiCallable[_graph_pb2.UnfavourRequest, _graph_pb2.UnfavourResponse]
+    """Makes a followed user no favourite. Where the user is none, that succeeds and changes nothing.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+    """
+    ListFavourites: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ListFavouritesRequest, _graph_pb2.ListFavouritesResponse]
+    """Lists one's favourites, the newest follow first. Errors: NOT_FOUND USER_NOT_FOUND."""
+    ChooseHomeView: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ChooseHomeViewRequest, _graph_pb2.ChooseHomeViewResponse]
+    """Chooses the view in which one's home timeline is shown where a read does not say. Errors: NOT_FOUND USER_NOT_FOUND."""
+    GetHomeView: _grpc.UnaryUnaryMultiCallable[_graph_pb2.GetHomeViewRequest, _graph_pb2.GetHomeViewResponse]
+    """Returns what was chosen, HOME_VIEW_LATEST where nothing was. Errors: NOT_FOUND USER_NOT_FOUND."""
     ListFollowers: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ListFollowersRequest, _graph_pb2.ListFollowersResponse]
     """Lists the users who follow one, the newest follow first. Errors: NOT_FOUND USER_NOT_FOUND."""
     ListFollowees: _grpc.UnaryUnaryMultiCallable[_graph_pb2.ListFolloweesRequest, _graph_pb2.ListFolloweesResponse]
@@ -183,6 +200,23 @@ class GraphServiceAsyncStub(GraphServiceStub):
     """Lists the users whom one blocks, the newest block first. Errors: NOT_FOUND USER_NOT_FOUND."""
     ListMuted: _aio.UnaryUnaryMultiCallable[_graph_pb2.ListMutedRequest, _graph_pb2.ListMutedResponse]  # type: ignore[assignment]
     """Lists the users whom one mutes, the newest mute first. Errors: NOT_FOUND USER_NOT_FOUND."""
+    Favour: _aio.UnaryUnaryMultiCallable[_graph_pb2.FavourRequest, _graph_pb2.FavourResponse]  # type: ignore[assignment]
+    """Makes a followed user a favourite, whose posts have a place in the ranked view. A favourite lasts as long as the follow.
+    Favouring a favourite succeeds and changes nothing.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION NOT_FOLLOWING, FAVOURITES_LIMIT_REACHED.
+    """
+    Unfavour: _aio.UnaryUnaryMultiCallable[_graph_pb2.UnfavourRequest, _graph_pb2.UnfavourResponse]  # type: ignore[assignment]
+    """Makes a followed user no favourite. Where the user is none, that succeeds and changes nothing.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+    """
+    ListFavourites: _aio.UnaryUnaryMultiCallable[_graph_pb2.ListFavouritesRequest, _graph_pb2.ListFavouritesResponse]  # type: ignore[assignment]
+    """Lists one's favourites, the newest follow first. Errors: NOT_FOUND USER_NOT_FOUND."""
+    ChooseHomeView: _aio.UnaryUnaryMultiCallable[_graph_pb2.ChooseHomeViewRequest, _graph_pb2.ChooseHomeViewResponse]  # type: ignore[assignment]
+    """Chooses the view in which one's home timeline is shown where a read does not say. Errors: NOT_FOUND USER_NOT_FOUND."""
+    GetHomeView: _aio.UnaryUnaryMultiCallable[_graph_pb2.GetHomeViewRequest, _graph_pb2.GetHomeViewResponse]  # type: ignore[assignment]
+    """Returns what was chosen, HOME_VIEW_LATEST where nothing was. Errors: NOT_FOUND USER_NOT_FOUND."""
     ListFollowers: _aio.UnaryUnaryMultiCallable[_graph_pb2.ListFollowersRequest, _graph_pb2.ListFollowersResponse]  # type: ignore[assignment]
     """Lists the users who follow one, the newest follow first. Errors: NOT_FOUND USER_NOT_FOUND."""
     ListFollowees: _aio.UnaryUnaryMultiCallable[_graph_pb2.ListFolloweesRequest, _graph_pb2.ListFolloweesResponse]  # type: ignore[assignment]
@@ -354,6 +388,53 @@ class GraphServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_graph_pb2.ListMutedResponse, _abc.Awaitable[_graph_pb2.ListMutedResponse]]:
         """Lists the users whom one mutes, the newest mute first. Errors: NOT_FOUND USER_NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def Favour(
+        self,
+        request: _graph_pb2.FavourRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.FavourResponse, _abc.Awaitable[_graph_pb2.FavourResponse]]:
+        """Makes a followed user a favourite, whose posts have a place in the ranked view. A favourite lasts as long as the follow.
+        Favouring a favourite succeeds and changes nothing.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two); FAILED_PRECONDITION NOT_FOLLOWING, FAVOURITES_LIMIT_REACHED.
+        """
+
+    @_abc_1.abstractmethod
+    def Unfavour(
+        self,
+        request: _graph_pb2.UnfavourRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.UnfavourResponse, _abc.Awaitable[_graph_pb2.UnfavourResponse]]:
+        """Makes a followed user no favourite. Where the user is none, that succeeds and changes nothing.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (either of the two).
+        """
+
+    @_abc_1.abstractmethod
+    def ListFavourites(
+        self,
+        request: _graph_pb2.ListFavouritesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.ListFavouritesResponse, _abc.Awaitable[_graph_pb2.ListFavouritesResponse]]:
+        """Lists one's favourites, the newest follow first. Errors: NOT_FOUND USER_NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def ChooseHomeView(
+        self,
+        request: _graph_pb2.ChooseHomeViewRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.ChooseHomeViewResponse, _abc.Awaitable[_graph_pb2.ChooseHomeViewResponse]]:
+        """Chooses the view in which one's home timeline is shown where a read does not say. Errors: NOT_FOUND USER_NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def GetHomeView(
+        self,
+        request: _graph_pb2.GetHomeViewRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_graph_pb2.GetHomeViewResponse, _abc.Awaitable[_graph_pb2.GetHomeViewResponse]]:
+        """Returns what was chosen, HOME_VIEW_LATEST where nothing was. Errors: NOT_FOUND USER_NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListFollowers(

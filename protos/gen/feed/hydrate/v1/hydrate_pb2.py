@@ -26,7 +26,7 @@ from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from feed.post.v1 import post_pb2 as feed_dot_post_dot_v1_dot_post__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x66\x65\x65\x64/hydrate/v1/hydrate.proto\x12\x0f\x66\x65\x65\x64.hydrate.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x17\x66\x65\x65\x64/post/v1/post.proto\"\xac\x01\n\x13HydratePostsRequest\x12\x1a\n\tviewer_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12 \n\x08post_ids\x18\x02 \x03(\x03\x42\x0e\xbaH\x0b\x92\x01\x08\x10\x64\"\x04\"\x02 \x00\x12\"\n\nauthor_ids\x18\x03 \x03(\x03\x42\x0e\xbaH\x0b\x92\x01\x08\x10\x64\"\x04\"\x02 \x00\x12\x33\n\x07surface\x18\x04 \x01(\x0e\x32\x18.feed.hydrate.v1.SurfaceB\x08\xbaH\x05\x82\x01\x02\x10\x01\"F\n\x14HydratePostsResponse\x12.\n\nhydrations\x18\x01 \x03(\x0b\x32\x1a.feed.hydrate.v1.Hydration\"\xc0\x01\n\tHydration\x12\x0f\n\x07post_id\x18\x01 \x01(\x03\x12-\n\x04post\x18\x02 \x01(\x0b\x32\x1d.feed.hydrate.v1.HydratedPostH\x00\x12\x33\n\x08withheld\x18\x03 \x01(\x0e\x32\x1f.feed.hydrate.v1.WithheldReasonH\x00\x12\x33\n\x0bunavailable\x18\x04 \x01(\x0b\x32\x1c.feed.hydrate.v1.UnavailableH\x00\x42\t\n\x07outcome\"E\n\x0cHydratedPost\x12 \n\x04post\x18\x01 \x01(\x0b\x32\x12.feed.post.v1.Post\x12\x13\n\x0b\x61uthor_name\x18\x02 \x01(\t\"!\n\x0bUnavailable\x12\x12\n\ndependency\x18\x01 \x01(\t*F\n\x07Surface\x12\x17\n\x13SURFACE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSURFACE_POST\x10\x01\x12\x10\n\x0cSURFACE_FEED\x10\x02*\xd4\x01\n\x0eWithheldReason\x12\x1f\n\x1bWITHHELD_REASON_UNSPECIFIED\x10\x00\x12\x1d\n\x19WITHHELD_REASON_NOT_FOUND\x10\x01\x12$\n WITHHELD_REASON_AUTHOR_NOT_FOUND\x10\x02\x12$\n WITHHELD_REASON_AUTHOR_SUSPENDED\x10\x03\x12\x1b\n\x17WITHHELD_REASON_BLOCKED\x10\x04\x12\x19\n\x15WITHHELD_REASON_MUTED\x10\x05\x32r\n\x0eHydrateService\x12`\n\x0cHydratePosts\x12$.feed.hydrate.v1.HydratePostsRequest\x1a%.feed.hydrate.v1.HydratePostsResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x66\x65\x65\x64/hydrate/v1/hydrate.proto\x12\x0f\x66\x65\x65\x64.hydrate.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x17\x66\x65\x65\x64/post/v1/post.proto\"\xac\x01\n\x13HydratePostsRequest\x12\x1a\n\tviewer_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00\x12 \n\x08post_ids\x18\x02 \x03(\x03\x42\x0e\xbaH\x0b\x92\x01\x08\x10\x64\"\x04\"\x02 \x00\x12\"\n\nauthor_ids\x18\x03 \x03(\x03\x42\x0e\xbaH\x0b\x92\x01\x08\x10\x64\"\x04\"\x02 \x00\x12\x33\n\x07surface\x18\x04 \x01(\x0e\x32\x18.feed.hydrate.v1.SurfaceB\x08\xbaH\x05\x82\x01\x02\x10\x01\"F\n\x14HydratePostsResponse\x12.\n\nhydrations\x18\x01 \x03(\x0b\x32\x1a.feed.hydrate.v1.Hydration\"\xc0\x01\n\tHydration\x12\x0f\n\x07post_id\x18\x01 \x01(\x03\x12-\n\x04post\x18\x02 \x01(\x0b\x32\x1d.feed.hydrate.v1.HydratedPostH\x00\x12\x33\n\x08withheld\x18\x03 \x01(\x0e\x32\x1f.feed.hydrate.v1.WithheldReasonH\x00\x12\x33\n\x0bunavailable\x18\x04 \x01(\x0b\x32\x1c.feed.hydrate.v1.UnavailableH\x00\x42\t\n\x07outcome\"u\n\x0cHydratedPost\x12 \n\x04post\x18\x01 \x01(\x0b\x32\x12.feed.post.v1.Post\x12\x13\n\x0b\x61uthor_name\x18\x02 \x01(\t\x12.\n\x06\x63ounts\x18\x03 \x01(\x0b\x32\x1e.feed.post.v1.EngagementCounts\"!\n\x0bUnavailable\x12\x12\n\ndependency\x18\x01 \x01(\t*F\n\x07Surface\x12\x17\n\x13SURFACE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSURFACE_POST\x10\x01\x12\x10\n\x0cSURFACE_FEED\x10\x02*\xd4\x01\n\x0eWithheldReason\x12\x1f\n\x1bWITHHELD_REASON_UNSPECIFIED\x10\x00\x12\x1d\n\x19WITHHELD_REASON_NOT_FOUND\x10\x01\x12$\n WITHHELD_REASON_AUTHOR_NOT_FOUND\x10\x02\x12$\n WITHHELD_REASON_AUTHOR_SUSPENDED\x10\x03\x12\x1b\n\x17WITHHELD_REASON_BLOCKED\x10\x04\x12\x19\n\x15WITHHELD_REASON_MUTED\x10\x05\x32r\n\x0eHydrateService\x12`\n\x0cHydratePosts\x12$.feed.hydrate.v1.HydratePostsRequest\x1a%.feed.hydrate.v1.HydratePostsResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,10 +43,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HYDRATEPOSTSREQUEST'].fields_by_name['surface']._serialized_options = b'\272H\005\202\001\002\020\001'
   _globals['_HYDRATESERVICE'].methods_by_name['HydratePosts']._loaded_options = None
   _globals['_HYDRATESERVICE'].methods_by_name['HydratePosts']._serialized_options = b'\220\002\001'
-  _globals['_SURFACE']._serialized_start=652
-  _globals['_SURFACE']._serialized_end=722
-  _globals['_WITHHELDREASON']._serialized_start=725
-  _globals['_WITHHELDREASON']._serialized_end=937
+  _globals['_SURFACE']._serialized_start=700
+  _globals['_SURFACE']._serialized_end=770
+  _globals['_WITHHELDREASON']._serialized_start=773
+  _globals['_WITHHELDREASON']._serialized_end=985
   _globals['_HYDRATEPOSTSREQUEST']._serialized_start=105
   _globals['_HYDRATEPOSTSREQUEST']._serialized_end=277
   _globals['_HYDRATEPOSTSRESPONSE']._serialized_start=279
@@ -54,9 +54,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HYDRATION']._serialized_start=352
   _globals['_HYDRATION']._serialized_end=544
   _globals['_HYDRATEDPOST']._serialized_start=546
-  _globals['_HYDRATEDPOST']._serialized_end=615
-  _globals['_UNAVAILABLE']._serialized_start=617
-  _globals['_UNAVAILABLE']._serialized_end=650
-  _globals['_HYDRATESERVICE']._serialized_start=939
-  _globals['_HYDRATESERVICE']._serialized_end=1053
+  _globals['_HYDRATEDPOST']._serialized_end=663
+  _globals['_UNAVAILABLE']._serialized_start=665
+  _globals['_UNAVAILABLE']._serialized_end=698
+  _globals['_HYDRATESERVICE']._serialized_start=987
+  _globals['_HYDRATESERVICE']._serialized_end=1101
 # @@protoc_insertion_point(module_scope)

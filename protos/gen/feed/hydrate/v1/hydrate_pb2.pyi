@@ -192,21 +192,29 @@ class HydratedPost(_message.Message):
 
     POST_FIELD_NUMBER: _builtins.int
     AUTHOR_NAME_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     author_name: _builtins.str
     """The author's name."""
     @_builtins.property
     def post(self) -> _post_pb2.Post:
         """The post."""
 
+    @_builtins.property
+    def counts(self) -> _post_pb2.EngagementCounts:
+        """What others did with it. They follow the truth within seconds; unset where they are not known just now, which keeps no
+        post from being shown.
+        """
+
     def __init__(
         self,
         *,
         post: _post_pb2.Post | None = ...,
         author_name: _builtins.str = ...,
+        counts: _post_pb2.EngagementCounts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["post", b"post"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "post", b"post"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_name", b"author_name", "post", b"post"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_name", b"author_name", "counts", b"counts", "post", b"post"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -18,6 +19,78 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _Engagement:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _EngagementEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Engagement.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ENGAGEMENT_UNSPECIFIED: _Engagement.ValueType  # 0
+    """Never sent."""
+    ENGAGEMENT_LIKE: _Engagement.ValueType  # 1
+    """To like it."""
+    ENGAGEMENT_REPOST: _Engagement.ValueType  # 2
+    """To repost it: a mark that counts, and brings it into nobody's timeline."""
+
+class Engagement(_Engagement, metaclass=_EngagementEnumTypeWrapper):
+    """What somebody may do with a post, and take back."""
+
+ENGAGEMENT_UNSPECIFIED: Engagement.ValueType  # 0
+"""Never sent."""
+ENGAGEMENT_LIKE: Engagement.ValueType  # 1
+"""To like it."""
+ENGAGEMENT_REPOST: Engagement.ValueType  # 2
+"""To repost it: a mark that counts, and brings it into nobody's timeline."""
+Global___Engagement: _TypeAlias = Engagement  # noqa: Y015
+
+class _Feedback:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FeedbackEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Feedback.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FEEDBACK_UNSPECIFIED: _Feedback.ValueType  # 0
+    """Never sent."""
+    FEEDBACK_LESS_LIKE_THIS: _Feedback.ValueType  # 1
+    """There should be less of this kind."""
+    FEEDBACK_HIDE: _Feedback.ValueType  # 2
+    """It is not to be shown again; the ranked view shows it last."""
+
+class Feedback(_Feedback, metaclass=_FeedbackEnumTypeWrapper):
+    """What somebody has against a post."""
+
+FEEDBACK_UNSPECIFIED: Feedback.ValueType  # 0
+"""Never sent."""
+FEEDBACK_LESS_LIKE_THIS: Feedback.ValueType  # 1
+"""There should be less of this kind."""
+FEEDBACK_HIDE: Feedback.ValueType  # 2
+"""It is not to be shown again; the ranked view shows it last."""
+Global___Feedback: _TypeAlias = Feedback  # noqa: Y015
+
+class _SeenIn:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SeenInEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SeenIn.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SEEN_IN_UNSPECIFIED: _SeenIn.ValueType  # 0
+    """Never sent."""
+    SEEN_IN_LATEST: _SeenIn.ValueType  # 1
+    """In the LATEST view of a home timeline."""
+    SEEN_IN_RANKED: _SeenIn.ValueType  # 2
+    """In the RANKED view of a home timeline."""
+
+class SeenIn(_SeenIn, metaclass=_SeenInEnumTypeWrapper):
+    """Where a post was seen."""
+
+SEEN_IN_UNSPECIFIED: SeenIn.ValueType  # 0
+"""Never sent."""
+SEEN_IN_LATEST: SeenIn.ValueType  # 1
+"""In the LATEST view of a home timeline."""
+SEEN_IN_RANKED: SeenIn.ValueType  # 2
+"""In the RANKED view of a home timeline."""
+Global___SeenIn: _TypeAlias = SeenIn  # noqa: Y015
 
 @_typing.final
 class Post(_message.Message):
@@ -31,6 +104,7 @@ class Post(_message.Message):
     MEDIA_FIELD_NUMBER: _builtins.int
     CREATED_AT_MS_FIELD_NUMBER: _builtins.int
     EDITED_AT_MS_FIELD_NUMBER: _builtins.int
+    REPLY_TO_POST_ID_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """The Snowflake id."""
     author_id: _builtins.int
@@ -41,6 +115,8 @@ class Post(_message.Message):
     """When it was written, in milliseconds since 1970-01-01T00:00:00Z: the millisecond in the id."""
     edited_at_ms: _builtins.int
     """When it was last edited, in milliseconds since 1970-01-01T00:00:00Z; 0 if never."""
+    reply_to_post_id: _builtins.int
+    """The post to which it replies; 0 if to none. That one may have been deleted since."""
     @_builtins.property
     def media(self) -> _containers.RepeatedCompositeFieldContainer[Global___MediaReference]:
         """The media shown with the text, in the author's order; at most 10."""
@@ -54,14 +130,45 @@ class Post(_message.Message):
         media: _abc.Iterable[Global___MediaReference] | None = ...,
         created_at_ms: _builtins.int = ...,
         edited_at_ms: _builtins.int = ...,
+        reply_to_post_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_id", b"author_id", "content", b"content", "created_at_ms", b"created_at_ms", "edited_at_ms", b"edited_at_ms", "id", b"id", "media", b"media"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_id", b"author_id", "content", b"content", "created_at_ms", b"created_at_ms", "edited_at_ms", b"edited_at_ms", "id", b"id", "media", b"media", "reply_to_post_id", b"reply_to_post_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Post: _TypeAlias = Post  # noqa: Y015
+
+@_typing.final
+class EngagementCounts(_message.Message):
+    """What others did with a post."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LIKES_FIELD_NUMBER: _builtins.int
+    REPOSTS_FIELD_NUMBER: _builtins.int
+    REPLIES_FIELD_NUMBER: _builtins.int
+    likes: _builtins.int
+    """How many people like it."""
+    reposts: _builtins.int
+    """How many people have reposted it."""
+    replies: _builtins.int
+    """How many replies to it there are that are not deleted."""
+    def __init__(
+        self,
+        *,
+        likes: _builtins.int = ...,
+        reposts: _builtins.int = ...,
+        replies: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["likes", b"likes", "replies", b"replies", "reposts", b"reposts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EngagementCounts: _TypeAlias = EngagementCounts  # noqa: Y015
 
 @_typing.final
 class MediaReference(_message.Message):
@@ -111,6 +218,7 @@ class CreatePostRequest(_message.Message):
     CONTENT_FIELD_NUMBER: _builtins.int
     MEDIA_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    REPLY_TO_POST_ID_FIELD_NUMBER: _builtins.int
     author_id: _builtins.int
     """The author, who is also the acting user."""
     content: _builtins.str
@@ -121,6 +229,8 @@ class CreatePostRequest(_message.Message):
     """Makes a retry return the same post. Scoped to the author, remembered for 24 hours; empty = every call is a new post.
     Up to 255 printable ASCII characters.
     """
+    reply_to_post_id: _builtins.int
+    """The post to which it replies; 0 = to none."""
     @_builtins.property
     def media(self) -> _containers.RepeatedCompositeFieldContainer[Global___MediaReference]:
         """At most 10 media references."""
@@ -132,10 +242,11 @@ class CreatePostRequest(_message.Message):
         content: _builtins.str = ...,
         media: _abc.Iterable[Global___MediaReference] | None = ...,
         idempotency_key: _builtins.str = ...,
+        reply_to_post_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_id", b"author_id", "content", b"content", "idempotency_key", b"idempotency_key", "media", b"media"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author_id", b"author_id", "content", b"content", "idempotency_key", b"idempotency_key", "media", b"media", "reply_to_post_id", b"reply_to_post_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -483,18 +594,24 @@ class EditPostResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     POST_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def post(self) -> Global___Post:
         """The post as it is now."""
+
+    @_builtins.property
+    def counts(self) -> Global___EngagementCounts:
+        """What others did with it."""
 
     def __init__(
         self,
         *,
         post: Global___Post | None = ...,
+        counts: Global___EngagementCounts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["post", b"post"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "post", b"post"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["post", b"post"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "post", b"post"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -547,3 +664,417 @@ class EraseAuthorResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___EraseAuthorResponse: _TypeAlias = EraseAuthorResponse  # noqa: Y015
+
+@_typing.final
+class EngageRequest(_message.Message):
+    """Asks to like or repost a post."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_ID_FIELD_NUMBER: _builtins.int
+    POST_ID_FIELD_NUMBER: _builtins.int
+    ENGAGEMENT_FIELD_NUMBER: _builtins.int
+    actor_id: _builtins.int
+    """The acting user."""
+    post_id: _builtins.int
+    """The post."""
+    engagement: Global___Engagement.ValueType
+    """What to do."""
+    def __init__(
+        self,
+        *,
+        actor_id: _builtins.int = ...,
+        post_id: _builtins.int = ...,
+        engagement: Global___Engagement.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_id", b"actor_id", "engagement", b"engagement", "post_id", b"post_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EngageRequest: _TypeAlias = EngageRequest  # noqa: Y015
+
+@_typing.final
+class EngageResponse(_message.Message):
+    """The post is liked or reposted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNTS_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """Whether this call changed anything."""
+    @_builtins.property
+    def counts(self) -> Global___EngagementCounts:
+        """The counts, with this call in them."""
+
+    def __init__(
+        self,
+        *,
+        counts: Global___EngagementCounts | None = ...,
+        changed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "counts", b"counts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EngageResponse: _TypeAlias = EngageResponse  # noqa: Y015
+
+@_typing.final
+class DisengageRequest(_message.Message):
+    """Asks to take a like or a repost back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_ID_FIELD_NUMBER: _builtins.int
+    POST_ID_FIELD_NUMBER: _builtins.int
+    ENGAGEMENT_FIELD_NUMBER: _builtins.int
+    actor_id: _builtins.int
+    """The acting user."""
+    post_id: _builtins.int
+    """The post."""
+    engagement: Global___Engagement.ValueType
+    """What to take back."""
+    def __init__(
+        self,
+        *,
+        actor_id: _builtins.int = ...,
+        post_id: _builtins.int = ...,
+        engagement: Global___Engagement.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_id", b"actor_id", "engagement", b"engagement", "post_id", b"post_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DisengageRequest: _TypeAlias = DisengageRequest  # noqa: Y015
+
+@_typing.final
+class DisengageResponse(_message.Message):
+    """It is taken back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNTS_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """Whether this call changed anything."""
+    @_builtins.property
+    def counts(self) -> Global___EngagementCounts:
+        """The counts, with this call in them."""
+
+    def __init__(
+        self,
+        *,
+        counts: Global___EngagementCounts | None = ...,
+        changed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "counts", b"counts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DisengageResponse: _TypeAlias = DisengageResponse  # noqa: Y015
+
+@_typing.final
+class GiveFeedbackRequest(_message.Message):
+    """Tells what somebody has against a post."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_ID_FIELD_NUMBER: _builtins.int
+    POST_ID_FIELD_NUMBER: _builtins.int
+    FEEDBACK_FIELD_NUMBER: _builtins.int
+    actor_id: _builtins.int
+    """The acting user."""
+    post_id: _builtins.int
+    """The post."""
+    feedback: Global___Feedback.ValueType
+    """What."""
+    def __init__(
+        self,
+        *,
+        actor_id: _builtins.int = ...,
+        post_id: _builtins.int = ...,
+        feedback: Global___Feedback.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_id", b"actor_id", "feedback", b"feedback", "post_id", b"post_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GiveFeedbackRequest: _TypeAlias = GiveFeedbackRequest  # noqa: Y015
+
+@_typing.final
+class GiveFeedbackResponse(_message.Message):
+    """It is recorded."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """Whether this call changed anything."""
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GiveFeedbackResponse: _TypeAlias = GiveFeedbackResponse  # noqa: Y015
+
+@_typing.final
+class Impression(_message.Message):
+    """A post that was shown to a viewer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POST_ID_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    DWELL_MS_FIELD_NUMBER: _builtins.int
+    SEEN_IN_FIELD_NUMBER: _builtins.int
+    post_id: _builtins.int
+    """The post."""
+    position: _builtins.int
+    """Its place in the feed, 0 = at the top; at most 100,000."""
+    dwell_ms: _builtins.int
+    """How long it was looked at, in milliseconds; at most an hour."""
+    seen_in: Global___SeenIn.ValueType
+    """Where it was seen."""
+    def __init__(
+        self,
+        *,
+        post_id: _builtins.int = ...,
+        position: _builtins.int = ...,
+        dwell_ms: _builtins.int = ...,
+        seen_in: Global___SeenIn.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dwell_ms", b"dwell_ms", "position", b"position", "post_id", b"post_id", "seen_in", b"seen_in"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Impression: _TypeAlias = Impression  # noqa: Y015
+
+@_typing.final
+class RecordImpressionsRequest(_message.Message):
+    """Tells what a viewer has seen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VIEWER_ID_FIELD_NUMBER: _builtins.int
+    IMPRESSIONS_FIELD_NUMBER: _builtins.int
+    viewer_id: _builtins.int
+    """Who saw it."""
+    @_builtins.property
+    def impressions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Impression]:
+        """What was seen: 1 to 100."""
+
+    def __init__(
+        self,
+        *,
+        viewer_id: _builtins.int = ...,
+        impressions: _abc.Iterable[Global___Impression] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["impressions", b"impressions", "viewer_id", b"viewer_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordImpressionsRequest: _TypeAlias = RecordImpressionsRequest  # noqa: Y015
+
+@_typing.final
+class RecordImpressionsResponse(_message.Message):
+    """It is recorded."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORDED_FIELD_NUMBER: _builtins.int
+    recorded: _builtins.int
+    """How many of them were new."""
+    def __init__(
+        self,
+        *,
+        recorded: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["recorded", b"recorded"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordImpressionsResponse: _TypeAlias = RecordImpressionsResponse  # noqa: Y015
+
+@_typing.final
+class BatchGetCountsRequest(_message.Message):
+    """Asks for the counts of many posts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POST_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def post_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Their ids, at most 100; a repeated one is answered once."""
+
+    def __init__(
+        self,
+        *,
+        post_ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["post_ids", b"post_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchGetCountsRequest: _TypeAlias = BatchGetCountsRequest  # noqa: Y015
+
+@_typing.final
+class BatchGetCountsResponse(_message.Message):
+    """The counts of those that stand."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POSTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def posts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PostCounts]:
+        """One for each of these posts, in the order in which they were asked for."""
+
+    def __init__(
+        self,
+        *,
+        posts: _abc.Iterable[Global___PostCounts] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["posts", b"posts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchGetCountsResponse: _TypeAlias = BatchGetCountsResponse  # noqa: Y015
+
+@_typing.final
+class PostCounts(_message.Message):
+    """The counts of a post."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POST_ID_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    post_id: _builtins.int
+    """The post."""
+    @_builtins.property
+    def counts(self) -> Global___EngagementCounts:
+        """What others did with it."""
+
+    def __init__(
+        self,
+        *,
+        post_id: _builtins.int = ...,
+        counts: Global___EngagementCounts | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "post_id", b"post_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PostCounts: _TypeAlias = PostCounts  # noqa: Y015
+
+@_typing.final
+class BatchGetTraitsRequest(_message.Message):
+    """Asks for the traits of many posts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POST_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def post_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Their ids, at most 1,000; a repeated one is answered once."""
+
+    def __init__(
+        self,
+        *,
+        post_ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["post_ids", b"post_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchGetTraitsRequest: _TypeAlias = BatchGetTraitsRequest  # noqa: Y015
+
+@_typing.final
+class BatchGetTraitsResponse(_message.Message):
+    """The traits of those posts that stand."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POSTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def posts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PostTraits]:
+        """One for each of these posts, in the order in which they were asked for."""
+
+    def __init__(
+        self,
+        *,
+        posts: _abc.Iterable[Global___PostTraits] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["posts", b"posts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchGetTraitsResponse: _TypeAlias = BatchGetTraitsResponse  # noqa: Y015
+
+@_typing.final
+class PostTraits(_message.Message):
+    """What the ranked view has to know of a post beside its id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POST_ID_FIELD_NUMBER: _builtins.int
+    HAS_MEDIA_FIELD_NUMBER: _builtins.int
+    IS_REPLY_FIELD_NUMBER: _builtins.int
+    TOPICS_FIELD_NUMBER: _builtins.int
+    post_id: _builtins.int
+    """The post."""
+    has_media: _builtins.bool
+    """Whether it has media."""
+    is_reply: _builtins.bool
+    """Whether it is a reply."""
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """What it is about: the 32-bit numbers of its first hashtags, at most 4, none of them 0. The number of a hashtag is the
+        CRC-32 of its case-folded NFKC text without `#`, in UTF-8; where that is 0, it is 1.
+        """
+
+    def __init__(
+        self,
+        *,
+        post_id: _builtins.int = ...,
+        has_media: _builtins.bool = ...,
+        is_reply: _builtins.bool = ...,
+        topics: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["has_media", b"has_media", "is_reply", b"is_reply", "post_id", b"post_id", "topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PostTraits: _TypeAlias = PostTraits  # noqa: Y015

@@ -73,6 +73,36 @@ class PostServiceStub:
                 request_serializer=feed_dot_post_dot_v1_dot_post__pb2.DeletePostRequest.SerializeToString,
                 response_deserializer=feed_dot_post_dot_v1_dot_post__pb2.DeletePostResponse.FromString,
                 _registered_method=True)
+        self.Engage = channel.unary_unary(
+                '/feed.post.v1.PostService/Engage',
+                request_serializer=feed_dot_post_dot_v1_dot_post__pb2.EngageRequest.SerializeToString,
+                response_deserializer=feed_dot_post_dot_v1_dot_post__pb2.EngageResponse.FromString,
+                _registered_method=True)
+        self.Disengage = channel.unary_unary(
+                '/feed.post.v1.PostService/Disengage',
+                request_serializer=feed_dot_post_dot_v1_dot_post__pb2.DisengageRequest.SerializeToString,
+                response_deserializer=feed_dot_post_dot_v1_dot_post__pb2.DisengageResponse.FromString,
+                _registered_method=True)
+        self.GiveFeedback = channel.unary_unary(
+                '/feed.post.v1.PostService/GiveFeedback',
+                request_serializer=feed_dot_post_dot_v1_dot_post__pb2.GiveFeedbackRequest.SerializeToString,
+                response_deserializer=feed_dot_post_dot_v1_dot_post__pb2.GiveFeedbackResponse.FromString,
+                _registered_method=True)
+        self.RecordImpressions = channel.unary_unary(
+                '/feed.post.v1.PostService/RecordImpressions',
+                request_serializer=feed_dot_post_dot_v1_dot_post__pb2.RecordImpressionsRequest.SerializeToString,
+                response_deserializer=feed_dot_post_dot_v1_dot_post__pb2.RecordImpressionsResponse.FromString,
+                _registered_method=True)
+        self.BatchGetCounts = channel.unary_unary(
+                '/feed.post.v1.PostService/BatchGetCounts',
+                request_serializer=feed_dot_post_dot_v1_dot_post__pb2.BatchGetCountsRequest.SerializeToString,
+                response_deserializer=feed_dot_post_dot_v1_dot_post__pb2.BatchGetCountsResponse.FromString,
+                _registered_method=True)
+        self.BatchGetTraits = channel.unary_unary(
+                '/feed.post.v1.PostService/BatchGetTraits',
+                request_serializer=feed_dot_post_dot_v1_dot_post__pb2.BatchGetTraitsRequest.SerializeToString,
+                response_deserializer=feed_dot_post_dot_v1_dot_post__pb2.BatchGetTraitsResponse.FromString,
+                _registered_method=True)
         self.EraseAuthor = channel.unary_unary(
                 '/feed.post.v1.PostService/EraseAuthor',
                 request_serializer=feed_dot_post_dot_v1_dot_post__pb2.EraseAuthorRequest.SerializeToString,
@@ -90,7 +120,8 @@ class PostServiceServicer:
     def CreatePost(self, request, context):
         """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-        Errors: NOT_FOUND USER_NOT_FOUND (the author); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+        Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author
+        blocks the replying one, or is blocked); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
         IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -147,6 +178,61 @@ class PostServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Engage(self, request, context):
+        """Marks a post as liked or reposted by the actor. Doing so again succeeds and changes nothing.
+
+        Errors: NOT_FOUND POST_NOT_FOUND, also where one of actor and author blocks the other; NOT_FOUND USER_NOT_FOUND (the
+        actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Disengage(self, request, context):
+        """Takes a like or a repost back. Where there is none, that succeeds and changes nothing.
+
+        Errors: NOT_FOUND POST_NOT_FOUND; NOT_FOUND USER_NOT_FOUND (the actor).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GiveFeedback(self, request, context):
+        """Tells that the actor does not care for a post. The ranked view learns from it; LATEST stays what it is. Telling it again
+        succeeds and changes nothing.
+
+        Errors: NOT_FOUND POST_NOT_FOUND; NOT_FOUND USER_NOT_FOUND (the actor).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RecordImpressions(self, request, context):
+        """Records which posts a viewer has seen. Of a viewer, a post, a view and a UTC day one impression is kept, the one with
+        the longest dwell, so that a retry does no harm. Posts that do not exist, or no longer, are passed over.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (the viewer).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BatchGetCounts(self, request, context):
+        """Returns how often posts were liked, reposted and replied to, exactly. Unknown and deleted posts are absent from the
+        answer; that is no error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BatchGetTraits(self, request, context):
+        """Returns what the ranked view has to know of posts beside their ids. Unknown and deleted posts are absent from the
+        answer; that is no error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def EraseAuthor(self, request, context):
         """Erases a further part of what a deleted user wrote, idempotency keys included: the rows are gone for good. To be
         called again until nothing is left.
@@ -194,6 +280,36 @@ def add_PostServiceServicer_to_server(servicer, server):
                     servicer.DeletePost,
                     request_deserializer=feed_dot_post_dot_v1_dot_post__pb2.DeletePostRequest.FromString,
                     response_serializer=feed_dot_post_dot_v1_dot_post__pb2.DeletePostResponse.SerializeToString,
+            ),
+            'Engage': grpc.unary_unary_rpc_method_handler(
+                    servicer.Engage,
+                    request_deserializer=feed_dot_post_dot_v1_dot_post__pb2.EngageRequest.FromString,
+                    response_serializer=feed_dot_post_dot_v1_dot_post__pb2.EngageResponse.SerializeToString,
+            ),
+            'Disengage': grpc.unary_unary_rpc_method_handler(
+                    servicer.Disengage,
+                    request_deserializer=feed_dot_post_dot_v1_dot_post__pb2.DisengageRequest.FromString,
+                    response_serializer=feed_dot_post_dot_v1_dot_post__pb2.DisengageResponse.SerializeToString,
+            ),
+            'GiveFeedback': grpc.unary_unary_rpc_method_handler(
+                    servicer.GiveFeedback,
+                    request_deserializer=feed_dot_post_dot_v1_dot_post__pb2.GiveFeedbackRequest.FromString,
+                    response_serializer=feed_dot_post_dot_v1_dot_post__pb2.GiveFeedbackResponse.SerializeToString,
+            ),
+            'RecordImpressions': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordImpressions,
+                    request_deserializer=feed_dot_post_dot_v1_dot_post__pb2.RecordImpressionsRequest.FromString,
+                    response_serializer=feed_dot_post_dot_v1_dot_post__pb2.RecordImpressionsResponse.SerializeToString,
+            ),
+            'BatchGetCounts': grpc.unary_unary_rpc_method_handler(
+                    servicer.BatchGetCounts,
+                    request_deserializer=feed_dot_post_dot_v1_dot_post__pb2.BatchGetCountsRequest.FromString,
+                    response_serializer=feed_dot_post_dot_v1_dot_post__pb2.BatchGetCountsResponse.SerializeToString,
+            ),
+            'BatchGetTraits': grpc.unary_unary_rpc_method_handler(
+                    servicer.BatchGetTraits,
+                    request_deserializer=feed_dot_post_dot_v1_dot_post__pb2.BatchGetTraitsRequest.FromString,
+                    response_serializer=feed_dot_post_dot_v1_dot_post__pb2.BatchGetTraitsResponse.SerializeToString,
             ),
             'EraseAuthor': grpc.unary_unary_rpc_method_handler(
                     servicer.EraseAuthor,
@@ -394,6 +510,168 @@ class PostService:
             '/feed.post.v1.PostService/DeletePost',
             feed_dot_post_dot_v1_dot_post__pb2.DeletePostRequest.SerializeToString,
             feed_dot_post_dot_v1_dot_post__pb2.DeletePostResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Engage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.post.v1.PostService/Engage',
+            feed_dot_post_dot_v1_dot_post__pb2.EngageRequest.SerializeToString,
+            feed_dot_post_dot_v1_dot_post__pb2.EngageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Disengage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.post.v1.PostService/Disengage',
+            feed_dot_post_dot_v1_dot_post__pb2.DisengageRequest.SerializeToString,
+            feed_dot_post_dot_v1_dot_post__pb2.DisengageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GiveFeedback(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.post.v1.PostService/GiveFeedback',
+            feed_dot_post_dot_v1_dot_post__pb2.GiveFeedbackRequest.SerializeToString,
+            feed_dot_post_dot_v1_dot_post__pb2.GiveFeedbackResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordImpressions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.post.v1.PostService/RecordImpressions',
+            feed_dot_post_dot_v1_dot_post__pb2.RecordImpressionsRequest.SerializeToString,
+            feed_dot_post_dot_v1_dot_post__pb2.RecordImpressionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BatchGetCounts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.post.v1.PostService/BatchGetCounts',
+            feed_dot_post_dot_v1_dot_post__pb2.BatchGetCountsRequest.SerializeToString,
+            feed_dot_post_dot_v1_dot_post__pb2.BatchGetCountsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BatchGetTraits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.post.v1.PostService/BatchGetTraits',
+            feed_dot_post_dot_v1_dot_post__pb2.BatchGetTraitsRequest.SerializeToString,
+            feed_dot_post_dot_v1_dot_post__pb2.BatchGetTraitsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,7 +40,8 @@ class PostServiceStub:
     CreatePost: _grpc.UnaryUnaryMultiCallable[_post_pb2.CreatePostRequest, _post_pb2.CreatePostResponse]
     """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-    Errors: NOT_FOUND USER_NOT_FOUND (the author); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+    Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author
+    blocks the replying one, or is blocked); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
     IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
     """
     GetPost: _grpc.UnaryUnaryMultiCallable[_post_pb2.GetPostRequest, _post_pb2.GetPostResponse]
@@ -67,6 +68,37 @@ class PostServiceStub:
 
     Errors: NOT_FOUND POST_NOT_FOUND; PERMISSION_DENIED NOT_THE_AUTHOR.
     """
+    Engage: _grpc.UnaryUnaryMultiCallable[_post_pb2.EngageRequest, _post_pb2.EngageResponse]
+    """Marks a post as liked or reposted by the actor. Doing so again succeeds and changes nothing.
+
+    Errors: NOT_FOUND POST_NOT_FOUND, also where one of actor and author blocks the other; NOT_FOUND USER_NOT_FOUND (the
+    actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
+    """
+    Disengage: _grpc.UnaryUnaryMultiCallable[_post_pb2.DisengageRequest, _post_pb2.DisengageResponse]
+    """Takes a like or a repost back. Where there is none, that succeeds and changes nothing.
+
+    Errors: NOT_FOUND POST_NOT_FOUND; NOT_FOUND USER_NOT_FOUND (the actor).
+    """
+    GiveFeedback: _grpc.UnaryUnaryMultiCallable[_post_pb2.GiveFeedbackRequest, _post_pb2.GiveFeedbackResponse]
+    """Tells that the actor does not care for a post. The ranked view learns from it; LATEST stays what it is. Telling it again
+    succeeds and changes nothing.
+
+    Errors: NOT_FOUND POST_NOT_FOUND; NOT_FOUND USER_NOT_FOUND (the actor).
+    """
+    RecordImpressions: _grpc.UnaryUnaryMultiCallable[_post_pb2.RecordImpressionsRequest, _post_pb2.RecordImpressionsResponse]
+    """Records which posts a viewer has seen. Of a viewer, a post, a view and a UTC day one impression is kept, the one with
+    the longest dwell, so that a retry does no harm. Posts that do not exist, or no longer, are passed over.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (the viewer).
+    """
+    BatchGetCounts: _grpc.UnaryUnaryMultiCallable[_post_pb2.BatchGetCountsRequest, _post_pb2.BatchGetCountsResponse]
+    """Returns how often posts were liked, reposted and replied to, exactly. Unknown and deleted posts are absent from the
+    answer; that is no error.
+    """
+    BatchGetTraits: _grpc.UnaryUnaryMultiCallable[_post_pb2.BatchGetTraitsRequest, _post_pb2.BatchGetTraitsResponse]
+    """Returns what the ranked view has to know of posts beside their ids. Unknown and deleted posts are absent from the
+    answer; that is no error.
+    """
     EraseAuthor: _grpc.UnaryUnaryMultiCallable[_post_pb2.EraseAuthorRequest, _post_pb2.EraseAuthorResponse]
     """Erases a further part of what a deleted user wrote, idempotency keys included: the rows are gone for good. To be
     called again until nothing is left.
@@ -86,7 +118,8 @@ class PostServiceAsyncStub(PostServiceStub):
     CreatePost: _aio.UnaryUnaryMultiCallable[_post_pb2.CreatePostRequest, _post_pb2.CreatePostResponse]  # type: ignore[assignment]
     """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-    Errors: NOT_FOUND USER_NOT_FOUND (the author); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+    Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author
+    blocks the replying one, or is blocked); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
     IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
     """
     GetPost: _aio.UnaryUnaryMultiCallable[_post_pb2.GetPostRequest, _post_pb2.GetPostResponse]  # type: ignore[assignment]
@@ -113,6 +146,37 @@ class PostServiceAsyncStub(PostServiceStub):
 
     Errors: NOT_FOUND POST_NOT_FOUND; PERMISSION_DENIED NOT_THE_AUTHOR.
     """
+    Engage: _aio.UnaryUnaryMultiCallable[_post_pb2.EngageRequest, _post_pb2.EngageResponse]  # type: ignore[assignment]
+    """Marks a post as liked or reposted by the actor. Doing so again succeeds and changes nothing.
+
+    Errors: NOT_FOUND POST_NOT_FOUND, also where one of actor and author blocks the other; NOT_FOUND USER_NOT_FOUND (the
+    actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
+    """
+    Disengage: _aio.UnaryUnaryMultiCallable[_post_pb2.DisengageRequest, _post_pb2.DisengageResponse]  # type: ignore[assignment]
+    """Takes a like or a repost back. Where there is none, that succeeds and changes nothing.
+
+    Errors: NOT_FOUND POST_NOT_FOUND; NOT_FOUND USER_NOT_FOUND (the actor).
+    """
+    GiveFeedback: _aio.UnaryUnaryMultiCallable[_post_pb2.GiveFeedbackRequest, _post_pb2.GiveFeedbackResponse]  # type: ignore[assignment]
+    """Tells that the actor does not care for a post. The ranked view learns from it; LATEST stays what it is. Telling it again
+    succeeds and changes nothing.
+
+    Errors: NOT_FOUND POST_NOT_FOUND; NOT_FOUND USER_NOT_FOUND (the actor).
+    """
+    RecordImpressions: _aio.UnaryUnaryMultiCallable[_post_pb2.RecordImpressionsRequest, _post_pb2.RecordImpressionsResponse]  # type: ignore[assignment]
+    """Records which posts a viewer has seen. Of a viewer, a post, a view and a UTC day one impression is kept, the one with
+    the longest dwell, so that a retry does no harm. Posts that do not exist, or no longer, are passed over.
+
+    Errors: NOT_FOUND USER_NOT_FOUND (the viewer).
+    """
+    BatchGetCounts: _aio.UnaryUnaryMultiCallable[_post_pb2.BatchGetCountsRequest, _post_pb2.BatchGetCountsResponse]  # type: ignore[assignment]
+    """Returns how often posts were liked, reposted and replied to, exactly. Unknown and deleted posts are absent from the
+    answer; that is no error.
+    """
+    BatchGetTraits: _aio.UnaryUnaryMultiCallable[_post_pb2.BatchGetTraitsRequest, _post_pb2.BatchGetTraitsResponse]  # type: ignore[assignment]
+    """Returns what the ranked view has to know of posts beside their ids. Unknown and deleted posts are absent from the
+    answer; that is no error.
+    """
     EraseAuthor: _aio.UnaryUnaryMultiCallable[_post_pb2.EraseAuthorRequest, _post_pb2.EraseAuthorResponse]  # type: ignore[assignment]
     """Erases a further part of what a deleted user wrote, idempotency keys included: the rows are gone for good. To be
     called again until nothing is left.
@@ -135,7 +199,8 @@ class PostServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_post_pb2.CreatePostResponse, _abc.Awaitable[_post_pb2.CreatePostResponse]]:
         """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-        Errors: NOT_FOUND USER_NOT_FOUND (the author); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+        Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author
+        blocks the replying one, or is blocked); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
         IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
         """
 
@@ -197,6 +262,73 @@ class PostServiceServicer(metaclass=_abc_1.ABCMeta):
         """Deletes a post. Deleting one's own deleted post again succeeds, so that a retry does.
 
         Errors: NOT_FOUND POST_NOT_FOUND; PERMISSION_DENIED NOT_THE_AUTHOR.
+        """
+
+    @_abc_1.abstractmethod
+    def Engage(
+        self,
+        request: _post_pb2.EngageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_post_pb2.EngageResponse, _abc.Awaitable[_post_pb2.EngageResponse]]:
+        """Marks a post as liked or reposted by the actor. Doing so again succeeds and changes nothing.
+
+        Errors: NOT_FOUND POST_NOT_FOUND, also where one of actor and author blocks the other; NOT_FOUND USER_NOT_FOUND (the
+        actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
+        """
+
+    @_abc_1.abstractmethod
+    def Disengage(
+        self,
+        request: _post_pb2.DisengageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_post_pb2.DisengageResponse, _abc.Awaitable[_post_pb2.DisengageResponse]]:
+        """Takes a like or a repost back. Where there is none, that succeeds and changes nothing.
+
+        Errors: NOT_FOUND POST_NOT_FOUND; NOT_FOUND USER_NOT_FOUND (the actor).
+        """
+
+    @_abc_1.abstractmethod
+    def GiveFeedback(
+        self,
+        request: _post_pb2.GiveFeedbackRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_post_pb2.GiveFeedbackResponse, _abc.Awaitable[_post_pb2.GiveFeedbackResponse]]:
+        """Tells that the actor does not care for a post. The ranked view learns from it; LATEST stays what it is. Telling it again
+        succeeds and changes nothing.
+
+        Errors: NOT_FOUND POST_NOT_FOUND; NOT_FOUND USER_NOT_FOUND (the actor).
+        """
+
+    @_abc_1.abstractmethod
+    def RecordImpressions(
+        self,
+        request: _post_pb2.RecordImpressionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_post_pb2.RecordImpressionsResponse, _abc.Awaitable[_post_pb2.RecordImpressionsResponse]]:
+        """Records which posts a viewer has seen. Of a viewer, a post, a view and a UTC day one impression is kept, the one with
+        the longest dwell, so that a retry does no harm. Posts that do not exist, or no longer, are passed over.
+
+        Errors: NOT_FOUND USER_NOT_FOUND (the viewer).
+        """
+
+    @_abc_1.abstractmethod
+    def BatchGetCounts(
+        self,
+        request: _post_pb2.BatchGetCountsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_post_pb2.BatchGetCountsResponse, _abc.Awaitable[_post_pb2.BatchGetCountsResponse]]:
+        """Returns how often posts were liked, reposted and replied to, exactly. Unknown and deleted posts are absent from the
+        answer; that is no error.
+        """
+
+    @_abc_1.abstractmethod
+    def BatchGetTraits(
+        self,
+        request: _post_pb2.BatchGetTraitsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_post_pb2.BatchGetTraitsResponse, _abc.Awaitable[_post_pb2.BatchGetTraitsResponse]]:
+        """Returns what the ranked view has to know of posts beside their ids. Unknown and deleted posts are absent from the
+        answer; that is no error.
         """
 
     @_abc_1.abstractmethod

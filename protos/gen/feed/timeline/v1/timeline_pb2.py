@@ -26,7 +26,7 @@ from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from feed.hydrate.v1 import hydrate_pb2 as feed_dot_hydrate_dot_v1_dot_hydrate__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x66\x65\x65\x64/timeline/v1/timeline.proto\x12\x10\x66\x65\x65\x64.timeline.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1d\x66\x65\x65\x64/hydrate/v1/hydrate.proto\"\x9d\x01\n\x16GetHomeTimelineRequest\x12\x1a\n\tviewer_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tpage_size\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\xbaH\x04r\x02\x18@\x12.\n\x04view\x18\x04 \x01(\x0e\x32\x16.feed.timeline.v1.ViewB\x08\xbaH\x05\x82\x01\x02\x10\x01\"\x86\x01\n\x17GetHomeTimelineResponse\x12,\n\x05posts\x18\x01 \x03(\x0b\x32\x1d.feed.hydrate.v1.HydratedPost\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12$\n\x04view\x18\x03 \x01(\x0e\x32\x16.feed.timeline.v1.View*-\n\x04View\x12\x14\n\x10VIEW_UNSPECIFIED\x10\x00\x12\x0f\n\x0bVIEW_LATEST\x10\x01\x32~\n\x0fTimelineService\x12k\n\x0fGetHomeTimeline\x12(.feed.timeline.v1.GetHomeTimelineRequest\x1a).feed.timeline.v1.GetHomeTimelineResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x66\x65\x65\x64/timeline/v1/timeline.proto\x12\x10\x66\x65\x65\x64.timeline.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1d\x66\x65\x65\x64/hydrate/v1/hydrate.proto\"\xae\x01\n\x16GetHomeTimelineRequest\x12\x1a\n\tviewer_id\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02 \x00\x12\x1a\n\tpage_size\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\xbaH\x04r\x02\x18@\x12.\n\x04view\x18\x04 \x01(\x0e\x32\x16.feed.timeline.v1.ViewB\x08\xbaH\x05\x82\x01\x02\x10\x01\x12\x0f\n\x07\x65xplain\x18\x05 \x01(\x08\"\x96\x02\n\x17GetHomeTimelineResponse\x12,\n\x05posts\x18\x01 \x03(\x0b\x32\x1d.feed.hydrate.v1.HydratedPost\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12$\n\x04view\x18\x03 \x01(\x0e\x32\x16.feed.timeline.v1.View\x12(\n\x06notice\x18\x04 \x01(\x0e\x32\x18.feed.timeline.v1.Notice\x12\x33\n\x0c\x65xplanations\x18\x05 \x03(\x0b\x32\x1d.feed.timeline.v1.Explanation\x12/\n\ninsertions\x18\x06 \x03(\x0b\x32\x1b.feed.timeline.v1.Insertion\"\xf5\x01\n\x0b\x45xplanation\x12-\n\x06source\x18\x01 \x01(\x0e\x32\x1d.feed.timeline.v1.EntrySource\x12)\n\x07\x66\x61\x63tors\x18\x02 \x03(\x0b\x32\x18.feed.timeline.v1.Factor\x12\x31\n\x0bpredictions\x18\x03 \x03(\x0b\x32\x1c.feed.timeline.v1.Prediction\x12\r\n\x05score\x18\x04 \x01(\x01\x12\x14\n\x0cscored_place\x18\x05 \x01(\x05\x12\r\n\x05place\x18\x06 \x01(\x05\x12%\n\x05moves\x18\x07 \x03(\x0b\x32\x16.feed.timeline.v1.Move\"8\n\x06\x46\x61\x63tor\x12\x0f\n\x07\x66\x65\x61ture\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\x12\x0e\n\x06\x65\x66\x66\x65\x63t\x18\x03 \x01(\x01\"A\n\nPrediction\x12\x0e\n\x06signal\x18\x01 \x01(\t\x12\x13\n\x0bprobability\x18\x02 \x01(\x01\x12\x0e\n\x06weight\x18\x03 \x01(\x01\":\n\x04Move\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x12\n\nfrom_place\x18\x02 \x01(\x05\x12\x10\n\x08to_place\x18\x03 \x01(\x05\"Y\n\tInsertion\x12\x14\n\x0c\x62\x65\x66ore_index\x18\x01 \x01(\x05\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x0b\n\x03url\x18\x05 \x01(\t\"\x13\n\x11GetRankingRequest\"\xd1\x01\n\x12GetRankingResponse\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rtrained_at_ms\x18\x02 \x01(\x03\x12\x42\n\x07weights\x18\x03 \x03(\x0b\x32\x31.feed.timeline.v1.GetRankingResponse.WeightsEntry\x12\r\n\x05rules\x18\x04 \x03(\t\x12\x12\n\ncandidates\x18\x05 \x01(\x05\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01*>\n\x04View\x12\x14\n\x10VIEW_UNSPECIFIED\x10\x00\x12\x0f\n\x0bVIEW_LATEST\x10\x01\x12\x0f\n\x0bVIEW_RANKED\x10\x02*Z\n\x06Notice\x12\x16\n\x12NOTICE_UNSPECIFIED\x10\x00\x12\x18\n\x14NOTICE_ORDER_EXPIRED\x10\x01\x12\x1e\n\x1aNOTICE_RANKING_UNAVAILABLE\x10\x02*s\n\x0b\x45ntrySource\x12\x1c\n\x18\x45NTRY_SOURCE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x45NTRY_SOURCE_PUSHED\x10\x01\x12\x17\n\x13\x45NTRY_SOURCE_PULLED\x10\x02\x12\x14\n\x10\x45NTRY_SOURCE_OWN\x10\x03\x32\xdc\x01\n\x0fTimelineService\x12k\n\x0fGetHomeTimeline\x12(.feed.timeline.v1.GetHomeTimelineRequest\x1a).feed.timeline.v1.GetHomeTimelineResponse\"\x03\x90\x02\x01\x12\\\n\nGetRanking\x12#.feed.timeline.v1.GetRankingRequest\x1a$.feed.timeline.v1.GetRankingResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,14 +41,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETHOMETIMELINEREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\004r\002\030@'
   _globals['_GETHOMETIMELINEREQUEST'].fields_by_name['view']._loaded_options = None
   _globals['_GETHOMETIMELINEREQUEST'].fields_by_name['view']._serialized_options = b'\272H\005\202\001\002\020\001'
+  _globals['_GETRANKINGRESPONSE_WEIGHTSENTRY']._loaded_options = None
+  _globals['_GETRANKINGRESPONSE_WEIGHTSENTRY']._serialized_options = b'8\001'
   _globals['_TIMELINESERVICE'].methods_by_name['GetHomeTimeline']._loaded_options = None
   _globals['_TIMELINESERVICE'].methods_by_name['GetHomeTimeline']._serialized_options = b'\220\002\001'
-  _globals['_VIEW']._serialized_start=410
-  _globals['_VIEW']._serialized_end=455
+  _globals['_TIMELINESERVICE'].methods_by_name['GetRanking']._loaded_options = None
+  _globals['_TIMELINESERVICE'].methods_by_name['GetRanking']._serialized_options = b'\220\002\001'
+  _globals['_VIEW']._serialized_start=1328
+  _globals['_VIEW']._serialized_end=1390
+  _globals['_NOTICE']._serialized_start=1392
+  _globals['_NOTICE']._serialized_end=1482
+  _globals['_ENTRYSOURCE']._serialized_start=1484
+  _globals['_ENTRYSOURCE']._serialized_end=1599
   _globals['_GETHOMETIMELINEREQUEST']._serialized_start=114
-  _globals['_GETHOMETIMELINEREQUEST']._serialized_end=271
-  _globals['_GETHOMETIMELINERESPONSE']._serialized_start=274
-  _globals['_GETHOMETIMELINERESPONSE']._serialized_end=408
-  _globals['_TIMELINESERVICE']._serialized_start=457
-  _globals['_TIMELINESERVICE']._serialized_end=583
+  _globals['_GETHOMETIMELINEREQUEST']._serialized_end=288
+  _globals['_GETHOMETIMELINERESPONSE']._serialized_start=291
+  _globals['_GETHOMETIMELINERESPONSE']._serialized_end=569
+  _globals['_EXPLANATION']._serialized_start=572
+  _globals['_EXPLANATION']._serialized_end=817
+  _globals['_FACTOR']._serialized_start=819
+  _globals['_FACTOR']._serialized_end=875
+  _globals['_PREDICTION']._serialized_start=877
+  _globals['_PREDICTION']._serialized_end=942
+  _globals['_MOVE']._serialized_start=944
+  _globals['_MOVE']._serialized_end=1002
+  _globals['_INSERTION']._serialized_start=1004
+  _globals['_INSERTION']._serialized_end=1093
+  _globals['_GETRANKINGREQUEST']._serialized_start=1095
+  _globals['_GETRANKINGREQUEST']._serialized_end=1114
+  _globals['_GETRANKINGRESPONSE']._serialized_start=1117
+  _globals['_GETRANKINGRESPONSE']._serialized_end=1326
+  _globals['_GETRANKINGRESPONSE_WEIGHTSENTRY']._serialized_start=1280
+  _globals['_GETRANKINGRESPONSE_WEIGHTSENTRY']._serialized_end=1326
+  _globals['_TIMELINESERVICE']._serialized_start=1602
+  _globals['_TIMELINESERVICE']._serialized_end=1822
 # @@protoc_insertion_point(module_scope)

@@ -27,18 +27,78 @@ class _View:
 class _ViewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_View.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     VIEW_UNSPECIFIED: _View.ValueType  # 0
-    """The same as VIEW_LATEST."""
+    """That of the page token; without one, the view that the viewer has chosen (VIEW_LATEST if none)."""
     VIEW_LATEST: _View.ValueType  # 1
     """Newest first."""
+    VIEW_RANKED: _View.ValueType  # 2
+    """By what the viewer is expected to care for. The newest few hundred posts of LATEST are ranked once, and that order is kept
+    for some minutes, so that its pages neither repeat nor skip; the walk then goes on with LATEST below them.
+    """
 
 class View(_View, metaclass=_ViewEnumTypeWrapper):
     """How a home timeline is ordered."""
 
 VIEW_UNSPECIFIED: View.ValueType  # 0
-"""The same as VIEW_LATEST."""
+"""That of the page token; without one, the view that the viewer has chosen (VIEW_LATEST if none)."""
 VIEW_LATEST: View.ValueType  # 1
 """Newest first."""
+VIEW_RANKED: View.ValueType  # 2
+"""By what the viewer is expected to care for. The newest few hundred posts of LATEST are ranked once, and that order is kept
+for some minutes, so that its pages neither repeat nor skip; the walk then goes on with LATEST below them.
+"""
 Global___View: _TypeAlias = View  # noqa: Y015
+
+class _Notice:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _NoticeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Notice.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    NOTICE_UNSPECIFIED: _Notice.ValueType  # 0
+    """Nothing."""
+    NOTICE_ORDER_EXPIRED: _Notice.ValueType  # 1
+    """The order that the token is of is kept no longer: this is the first page of a new one."""
+    NOTICE_RANKING_UNAVAILABLE: _Notice.ValueType  # 2
+    """Ranking is not possible just now, so this is LATEST, although RANKED was asked for."""
+
+class Notice(_Notice, metaclass=_NoticeEnumTypeWrapper):
+    """What the reader should be told of a page."""
+
+NOTICE_UNSPECIFIED: Notice.ValueType  # 0
+"""Nothing."""
+NOTICE_ORDER_EXPIRED: Notice.ValueType  # 1
+"""The order that the token is of is kept no longer: this is the first page of a new one."""
+NOTICE_RANKING_UNAVAILABLE: Notice.ValueType  # 2
+"""Ranking is not possible just now, so this is LATEST, although RANKED was asked for."""
+Global___Notice: _TypeAlias = Notice  # noqa: Y015
+
+class _EntrySource:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _EntrySourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntrySource.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ENTRY_SOURCE_UNSPECIFIED: _EntrySource.ValueType  # 0
+    """Never sent."""
+    ENTRY_SOURCE_PUSHED: _EntrySource.ValueType  # 1
+    """It was pushed into the viewer's timeline when it was written."""
+    ENTRY_SOURCE_PULLED: _EntrySource.ValueType  # 2
+    """It was pulled when the timeline was read."""
+    ENTRY_SOURCE_OWN: _EntrySource.ValueType  # 3
+    """The viewer wrote it."""
+
+class EntrySource(_EntrySource, metaclass=_EntrySourceEnumTypeWrapper):
+    """Where a post of a home timeline comes from."""
+
+ENTRY_SOURCE_UNSPECIFIED: EntrySource.ValueType  # 0
+"""Never sent."""
+ENTRY_SOURCE_PUSHED: EntrySource.ValueType  # 1
+"""It was pushed into the viewer's timeline when it was written."""
+ENTRY_SOURCE_PULLED: EntrySource.ValueType  # 2
+"""It was pulled when the timeline was read."""
+ENTRY_SOURCE_OWN: EntrySource.ValueType  # 3
+"""The viewer wrote it."""
+Global___EntrySource: _TypeAlias = EntrySource  # noqa: Y015
 
 @_typing.final
 class GetHomeTimelineRequest(_message.Message):
@@ -50,16 +110,20 @@ class GetHomeTimelineRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     VIEW_FIELD_NUMBER: _builtins.int
+    EXPLAIN_FIELD_NUMBER: _builtins.int
     viewer_id: _builtins.int
     """Whose home timeline."""
     page_size: _builtins.int
     """How many posts at most; 0 means 20, and more than 50 gives 50."""
     page_token: _builtins.str
-    """Where to go on: empty, or the `next_page_token` of the page before. It is the public cursor,
-    `<created_at_ms>:<post_id>`: a position, whose post may be gone.
+    """Where to go on: empty, or the `next_page_token` of the page before. It is the public cursor. In LATEST it is
+    `<created_at_ms>:<post_id>`: a position, whose post may be gone. In RANKED it is `r:<snapshot>:<offset>` within a kept
+    order, and `r:below:<created_at_ms>:<post_id>` below it. One of the other view is INVALID_PAGE_TOKEN.
     """
     view: Global___View.ValueType
     """The order."""
+    explain: _builtins.bool
+    """Whether to tell of each post why it is where it is."""
     def __init__(
         self,
         *,
@@ -67,10 +131,11 @@ class GetHomeTimelineRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         view: Global___View.ValueType = ...,
+        explain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "view", b"view", "viewer_id", b"viewer_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explain", b"explain", "page_size", b"page_size", "page_token", b"page_token", "view", b"view", "viewer_id", b"viewer_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -85,15 +150,28 @@ class GetHomeTimelineResponse(_message.Message):
     POSTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     VIEW_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
+    EXPLANATIONS_FIELD_NUMBER: _builtins.int
+    INSERTIONS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """The token of the next page: everything down to this position was returned, or is withheld for good. Empty at the end,
     and only there.
     """
     view: Global___View.ValueType
-    """The order that the page has."""
+    """The order that the page has; never unspecified."""
+    notice: Global___Notice.ValueType
+    """What the reader should be told of the page as a whole."""
     @_builtins.property
     def posts(self) -> _containers.RepeatedCompositeFieldContainer[_hydrate_pb2.HydratedPost]:
         """The posts, in the order of the view. Fewer than asked for does not mean the end."""
+
+    @_builtins.property
+    def explanations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Explanation]:
+        """Why each post is where it is: as many as there are posts, in their order, where that was asked for; else none."""
+
+    @_builtins.property
+    def insertions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Insertion]:
+        """What the house puts between the posts."""
 
     def __init__(
         self,
@@ -101,11 +179,273 @@ class GetHomeTimelineResponse(_message.Message):
         posts: _abc.Iterable[_hydrate_pb2.HydratedPost] | None = ...,
         next_page_token: _builtins.str = ...,
         view: Global___View.ValueType = ...,
+        notice: Global___Notice.ValueType = ...,
+        explanations: _abc.Iterable[Global___Explanation] | None = ...,
+        insertions: _abc.Iterable[Global___Insertion] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "posts", b"posts", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explanations", b"explanations", "insertions", b"insertions", "next_page_token", b"next_page_token", "notice", b"notice", "posts", b"posts", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetHomeTimelineResponse: _TypeAlias = GetHomeTimelineResponse  # noqa: Y015
+
+@_typing.final
+class Explanation(_message.Message):
+    """How a post came to be where it is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    FACTORS_FIELD_NUMBER: _builtins.int
+    PREDICTIONS_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    SCORED_PLACE_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    MOVES_FIELD_NUMBER: _builtins.int
+    source: Global___EntrySource.ValueType
+    """Where the post came from."""
+    score: _builtins.float
+    """The weighted sum of the predictions. 0 in LATEST."""
+    scored_place: _builtins.int
+    """The place by score alone, 0 = at the top."""
+    place: _builtins.int
+    """The place it has, after all rules."""
+    @_builtins.property
+    def factors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Factor]:
+        """What weighed most in the prediction, the weightiest first, at most 5. None in LATEST."""
+
+    @_builtins.property
+    def predictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Prediction]:
+        """What the viewer was predicted to do, one for each signal. None in LATEST."""
+
+    @_builtins.property
+    def moves(self) -> _containers.RepeatedCompositeFieldContainer[Global___Move]:
+        """The rules that moved it, in the order in which they were applied."""
+
+    def __init__(
+        self,
+        *,
+        source: Global___EntrySource.ValueType = ...,
+        factors: _abc.Iterable[Global___Factor] | None = ...,
+        predictions: _abc.Iterable[Global___Prediction] | None = ...,
+        score: _builtins.float = ...,
+        scored_place: _builtins.int = ...,
+        place: _builtins.int = ...,
+        moves: _abc.Iterable[Global___Move] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["factors", b"factors", "moves", b"moves", "place", b"place", "predictions", b"predictions", "score", b"score", "scored_place", b"scored_place", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Explanation: _TypeAlias = Explanation  # noqa: Y015
+
+@_typing.final
+class Factor(_message.Message):
+    """A feature that weighed in a prediction."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FEATURE_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    EFFECT_FIELD_NUMBER: _builtins.int
+    feature: _builtins.str
+    """Its name, such as `affinity`."""
+    value: _builtins.float
+    """Its value, in the unit that the documentation of features gives."""
+    effect: _builtins.float
+    """By how much it moved the score from what it is without knowing the feature, in the unit of the score."""
+    def __init__(
+        self,
+        *,
+        feature: _builtins.str = ...,
+        value: _builtins.float = ...,
+        effect: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effect", b"effect", "feature", b"feature", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Factor: _TypeAlias = Factor  # noqa: Y015
+
+@_typing.final
+class Prediction(_message.Message):
+    """What a viewer was predicted to do."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SIGNAL_FIELD_NUMBER: _builtins.int
+    PROBABILITY_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    signal: _builtins.str
+    """The signal: `like`, `reply`, `repost`, `dwell` or `negative`."""
+    probability: _builtins.float
+    """How likely it is, from 0 to 1."""
+    weight: _builtins.float
+    """Its weight in the score."""
+    def __init__(
+        self,
+        *,
+        signal: _builtins.str = ...,
+        probability: _builtins.float = ...,
+        weight: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["probability", b"probability", "signal", b"signal", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Prediction: _TypeAlias = Prediction  # noqa: Y015
+
+@_typing.final
+class Move(_message.Message):
+    """How a rule moved a post."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULE_FIELD_NUMBER: _builtins.int
+    FROM_PLACE_FIELD_NUMBER: _builtins.int
+    TO_PLACE_FIELD_NUMBER: _builtins.int
+    rule: _builtins.str
+    """The rule, such as `author-diversity`."""
+    from_place: _builtins.int
+    """The place that the post had before, 0 = at the top."""
+    to_place: _builtins.int
+    """The place that it had then."""
+    def __init__(
+        self,
+        *,
+        rule: _builtins.str = ...,
+        from_place: _builtins.int = ...,
+        to_place: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_place", b"from_place", "rule", b"rule", "to_place", b"to_place"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Move: _TypeAlias = Move  # noqa: Y015
+
+@_typing.final
+class Insertion(_message.Message):
+    """Something between the posts that nobody whom the viewer follows wrote."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEFORE_INDEX_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
+    before_index: _builtins.int
+    """Before which of the page's posts it stands, by index; as many as there are posts: after the last."""
+    kind: _builtins.str
+    """What it is: `announcement`."""
+    label: _builtins.str
+    """What it has to be labelled with, for the reader to see."""
+    text: _builtins.str
+    """The text."""
+    url: _builtins.str
+    """Where it leads; empty if nowhere."""
+    def __init__(
+        self,
+        *,
+        before_index: _builtins.int = ...,
+        kind: _builtins.str = ...,
+        label: _builtins.str = ...,
+        text: _builtins.str = ...,
+        url: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_index", b"before_index", "kind", b"kind", "label", b"label", "text", b"text", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Insertion: _TypeAlias = Insertion  # noqa: Y015
+
+@_typing.final
+class GetRankingRequest(_message.Message):
+    """Asks how the ranked view is made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetRankingRequest: _TypeAlias = GetRankingRequest  # noqa: Y015
+
+@_typing.final
+class GetRankingResponse(_message.Message):
+    """How the ranked view is made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class WeightsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    TRAINED_AT_MS_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
+    RULES_FIELD_NUMBER: _builtins.int
+    CANDIDATES_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """The model: `baseline`, or the version that is written in the model's file."""
+    trained_at_ms: _builtins.int
+    """When the model was trained; 0 for the baseline. In milliseconds since 1970-01-01T00:00:00Z."""
+    candidates: _builtins.int
+    """How many of the newest posts are ranked."""
+    @_builtins.property
+    def weights(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """The weight of each signal, by name."""
+
+    @_builtins.property
+    def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The rules, in the order in which they are applied."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        trained_at_ms: _builtins.int = ...,
+        weights: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        rules: _abc.Iterable[_builtins.str] | None = ...,
+        candidates: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "model", b"model", "rules", b"rules", "trained_at_ms", b"trained_at_ms", "weights", b"weights"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetRankingResponse: _TypeAlias = GetRankingResponse  # noqa: Y015

@@ -43,6 +43,11 @@ class TimelineServiceStub:
                 request_serializer=feed_dot_timeline_dot_v1_dot_timeline__pb2.GetHomeTimelineRequest.SerializeToString,
                 response_deserializer=feed_dot_timeline_dot_v1_dot_timeline__pb2.GetHomeTimelineResponse.FromString,
                 _registered_method=True)
+        self.GetRanking = channel.unary_unary(
+                '/feed.timeline.v1.TimelineService/GetRanking',
+                request_serializer=feed_dot_timeline_dot_v1_dot_timeline__pb2.GetRankingRequest.SerializeToString,
+                response_deserializer=feed_dot_timeline_dot_v1_dot_timeline__pb2.GetRankingResponse.FromString,
+                _registered_method=True)
 
 
 class TimelineServiceServicer:
@@ -62,6 +67,13 @@ class TimelineServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRanking(self, request, context):
+        """Tells how the ranked view is made just now by the process that answers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TimelineServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -69,6 +81,11 @@ def add_TimelineServiceServicer_to_server(servicer, server):
                     servicer.GetHomeTimeline,
                     request_deserializer=feed_dot_timeline_dot_v1_dot_timeline__pb2.GetHomeTimelineRequest.FromString,
                     response_serializer=feed_dot_timeline_dot_v1_dot_timeline__pb2.GetHomeTimelineResponse.SerializeToString,
+            ),
+            'GetRanking': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRanking,
+                    request_deserializer=feed_dot_timeline_dot_v1_dot_timeline__pb2.GetRankingRequest.FromString,
+                    response_serializer=feed_dot_timeline_dot_v1_dot_timeline__pb2.GetRankingResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -102,6 +119,33 @@ class TimelineService:
             '/feed.timeline.v1.TimelineService/GetHomeTimeline',
             feed_dot_timeline_dot_v1_dot_timeline__pb2.GetHomeTimelineRequest.SerializeToString,
             feed_dot_timeline_dot_v1_dot_timeline__pb2.GetHomeTimelineResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRanking(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.timeline.v1.TimelineService/GetRanking',
+            feed_dot_timeline_dot_v1_dot_timeline__pb2.GetRankingRequest.SerializeToString,
+            feed_dot_timeline_dot_v1_dot_timeline__pb2.GetRankingResponse.FromString,
             options,
             channel_credentials,
             insecure,

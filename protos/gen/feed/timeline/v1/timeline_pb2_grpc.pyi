@@ -43,6 +43,8 @@ class TimelineServiceStub:
     Errors: NOT_FOUND USER_NOT_FOUND (the viewer); INVALID_ARGUMENT INVALID_PAGE_TOKEN; UNAVAILABLE
     DEPENDENCY_UNAVAILABLE where no complete page, however short, can be had.
     """
+    GetRanking: _grpc.UnaryUnaryMultiCallable[_timeline_pb2.GetRankingRequest, _timeline_pb2.GetRankingResponse]
+    """Tells how the ranked view is made just now by the process that answers."""
 
 @_typing.type_check_only
 class TimelineServiceAsyncStub(TimelineServiceStub):
@@ -59,6 +61,8 @@ class TimelineServiceAsyncStub(TimelineServiceStub):
     Errors: NOT_FOUND USER_NOT_FOUND (the viewer); INVALID_ARGUMENT INVALID_PAGE_TOKEN; UNAVAILABLE
     DEPENDENCY_UNAVAILABLE where no complete page, however short, can be had.
     """
+    GetRanking: _aio.UnaryUnaryMultiCallable[_timeline_pb2.GetRankingRequest, _timeline_pb2.GetRankingResponse]  # type: ignore[assignment]
+    """Tells how the ranked view is made just now by the process that answers."""
 
 class TimelineServiceServicer(metaclass=_abc_1.ABCMeta):
     """Mixes the sources of a viewer's home timeline into pages.
@@ -78,5 +82,13 @@ class TimelineServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors: NOT_FOUND USER_NOT_FOUND (the viewer); INVALID_ARGUMENT INVALID_PAGE_TOKEN; UNAVAILABLE
         DEPENDENCY_UNAVAILABLE where no complete page, however short, can be had.
         """
+
+    @_abc_1.abstractmethod
+    def GetRanking(
+        self,
+        request: _timeline_pb2.GetRankingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_timeline_pb2.GetRankingResponse, _abc.Awaitable[_timeline_pb2.GetRankingResponse]]:
+        """Tells how the ranked view is made just now by the process that answers."""
 
 def add_TimelineServiceServicer_to_server(servicer: TimelineServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,10 @@
+-- Keeps an order of a viewer's posts, and the latest ones before it.
+-- KEYS[1] the orders, newest first · ARGV[1] the order with its frame · ARGV[2] the most orders · ARGV[3] their life
+local HEAD = 12
+local value, most, stop = read(KEYS[1]), tonumber(ARGV[2]), 0
+for _ = 2, most do
+  if stop + HEAD > #value then break end
+  stop = stop + HEAD + struct.unpack('>I4', value, stop + ID + 1)
+end
+redis.call('SET', KEYS[1], ARGV[1] .. string.sub(value, 1, stop), 'PX', ARGV[3])
+return 1

@@ -1,0 +1,19 @@
+"""What is predicted of a viewer and a post, and what is observed of posts and authors."""
+
+PREDICTED = ("like", "reply", "repost", "dwell", "negative")
+"""The signals: that the viewer likes the post, replies to it, reposts it, looks at it for DWELL_SECONDS or longer, or wants
+less like it or hides it. Predictions have one column for each, in this order."""
+
+DWELL_SECONDS = 5.0
+"""How long somebody has to look at a post to have dwelt on it."""
+
+OBSERVED = ("impressions", "likes", "reposts", "replies", "dwell_seconds", "negatives")
+"""What is summed up of posts and authors, in the order of `feedkit.feature_keys.SIGNALS`."""
+IMPRESSIONS, LIKES, REPOSTS, REPLIES, DWELL, NEGATIVES = range(len(OBSERVED))
+"""Columns of OBSERVED."""
+
+AFFINITY_OF_LIKE, AFFINITY_OF_REPLY, AFFINITY_OF_REPOST = 1.0, 3.0, 2.0
+AFFINITY_OF_DWELL = 0.5
+"""Of one impression on which the viewer dwelt."""
+AFFINITY_OF_LESS, AFFINITY_OF_HIDE = -4.0, -6.0
+"""What one engagement adds to the viewer's affinity to the author; taking one back subtracts it."""
