@@ -1,13 +1,17 @@
-"""What follows from changes of accounts: how one stood is forgotten, and what is left of a deleted one erased."""
+"""What follows from changes of accounts: what is cached of them is read anew, and what is left of a deleted one erased."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from typing import Protocol
 
 from fanout_service.events import AccountChange, AccountEvent, EraseWish
+from fanout_service.graph_events import CachedEdges
 from fanout_service.wishes import Wishes
 
+STANDINGS = {AccountChange.SUSPENDED, AccountChange.RESTORED}
+"""Changes of how a user stands who is still there."""
 
-class CachedUsers(Protocol):
+
+class CachedUsers(CachedEdges, Protocol):
     """Copies of the truth about users, and what is derived from it."""
 
     async def standings_changed(self, user_ids: Collection[int]) -> None:
@@ -28,9 +32,16 @@ class AccountEvents:
 
     async def handle(self, events: Sequence[AccountEvent]) -> None:
         """Return when everything that follows from them cannot be lost any more. Raises the first error."""
-        deleted = list(dict.fromkeys(event.user_id for event in events if event.change is AccountChange.DELETED))
-        if changed := {event.user_id for event in events} - set(deleted):
+        deleted = _users(events, {AccountChange.DELETED})
+        if changed := _users(events, STANDINGS) - deleted:
             await self._cached.standings_changed(changed)
+        if choosers := _users(events, {AccountChange.VIEW_CHOSEN}) - deleted:
+            await self._cached.edges_changed(contexts=choosers, hidden=())
         if deleted:
             await self._cached.users_deleted(deleted)
-            await self._wishes.leave([EraseWish(user_id) for user_id in deleted])
+            await self._wishes.leave([EraseWish(user_id) for user_id in sorted(deleted)])
+
+
+def _users(events: Sequence[AccountEvent], changes: Set[AccountChange]) -> Set[int]:
+    """Whose accounts have changed in one of these ways."""
+    return {event.user_id for event in events if event.change in changes}

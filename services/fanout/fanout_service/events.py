@@ -30,6 +30,8 @@ class EdgeChange(Enum):
     UNMUTED = "unmuted"
     BLOCKED = "blocked"
     UNBLOCKED = "unblocked"
+    FAVOURED = "favoured"
+    UNFAVOURED = "unfavoured"
 
 
 class GraphEvent(NamedTuple):
@@ -46,6 +48,7 @@ class AccountChange(Enum):
     SUSPENDED = "suspended"
     RESTORED = "restored"
     DELETED = "deleted"
+    VIEW_CHOSEN = "view chosen"
 
 
 class AccountEvent(NamedTuple):

@@ -12,6 +12,8 @@ MADE = {EdgeChange.FOLLOWED, EdgeChange.MUTED}
 MUTES = {EdgeChange.MUTED, EdgeChange.UNMUTED}
 BLOCKS = {EdgeChange.BLOCKED, EdgeChange.UNBLOCKED}
 """Changes that matter to both users, and to no timeline: the follows that a block ended have events of their own."""
+FAVOURS = {EdgeChange.FAVOURED, EdgeChange.UNFAVOURED}
+"""Changes that matter to the viewer's context alone: no timeline is made of other posts by them."""
 
 
 class CachedEdges(Protocol):
@@ -38,7 +40,7 @@ class GraphEvents:
         if not events:
             return
         with_timeline = await self._forget(events)
-        changes = list(dict.fromkeys(event for event in events if event.change not in BLOCKS))
+        changes = list(dict.fromkeys(event for event in events if event.change not in BLOCKS | FAVOURS))
         if not changes:
             return
         standings = await self._authors.standings({change.author_id for change in changes})

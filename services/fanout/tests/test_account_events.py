@@ -49,9 +49,19 @@ async def test_how_a_user_stood_is_forgotten_and_nothing_else_happens(change: Ac
     assert VIC in feed.timelines.lists, "so that it is complete when the account is restored"
 
 
+async def test_a_chosen_view_makes_the_context_forgotten_and_nothing_else() -> None:
+    feed = Feed()
+    await feed.events.handle([AccountEvent(VIC, AccountChange.VIEW_CHOSEN), AccountEvent(WIM, AccountChange.SUSPENDED)])
+    assert feed.caches.contexts == {VIC}
+    assert feed.caches.standings == {WIM}
+    assert feed.caches.hidden == feed.caches.users == set()
+    assert feed.topics.wishes == []
+    assert VIC in feed.timelines.lists
+
+
 async def test_a_deleted_user_is_forgotten_whole_and_is_to_be_erased() -> None:
     feed = Feed()
-    await feed.events.handle([AccountEvent(VIC, AccountChange.SUSPENDED), AccountEvent(VIC, AccountChange.DELETED)])
+    await feed.events.handle([AccountEvent(VIC, change) for change in AccountChange])
     assert feed.caches.users == {VIC}
     assert feed.timelines.lists == {}
     assert feed.topics.wishes == [EraseWish(VIC)]

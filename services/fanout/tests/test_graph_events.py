@@ -60,6 +60,16 @@ async def test_a_block_makes_both_forget_and_mends_nothing(change: EdgeChange) -
     assert feed.topics.wishes == [], "the follows that it ended have events of their own"
 
 
+@pytest.mark.parametrize("change", [EdgeChange.FAVOURED, EdgeChange.UNFAVOURED])
+async def test_a_favourite_changes_the_context_of_who_has_it_and_mends_nothing(change: EdgeChange) -> None:
+    feed = Feed()
+    feed.truth.deleted = {ANN}
+    await feed.events.handle([GraphEvent(VIC, ANN, change)])
+    assert feed.caches.contexts == {VIC}
+    assert feed.caches.hidden == set()
+    assert feed.topics.wishes == [], "whatever becomes of the author: the follow has events of its own"
+
+
 async def test_pulled_authors_have_no_part_in_timelines() -> None:
     feed = Feed()
     feed.truth.index = {ANN: 1}

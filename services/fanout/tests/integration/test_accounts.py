@@ -24,6 +24,18 @@ async def test_how_a_user_stood_is_forgotten_and_their_timeline_kept(world: Worl
     assert world.truth.asked["EraseUser"] == 0
 
 
+async def test_a_chosen_view_makes_the_context_forgotten_and_nothing_else(world: World) -> None:
+    user = world.user()
+    await world.open(user)
+    kept = [keys.user(user), keys.hidden(user)]
+    await world.cached(keys.context(user), *kept)
+    await world.tell_of_account(user, events_pb2.USER_EVENT_KIND_VIEW_CHOSEN)
+    await world.settle()
+    assert await world.keys([keys.context(user)]) == 0
+    assert await world.keys([*kept, keys.timeline(user)]) == len(kept) + 1
+    assert world.truth.asked["EraseUser"] == 0
+
+
 async def test_a_deleted_user_is_forgotten_and_erased_to_the_end(world: World) -> None:
     ann, reader = world.user(), world.user()
     user = world.user(ann)

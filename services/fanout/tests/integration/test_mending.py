@@ -84,6 +84,22 @@ async def test_a_block_forgets_what_is_known_of_both_and_mends_nothing(world: Wo
     assert world.truth.asked["BatchGetRelationships"] == 0
 
 
+@pytest.mark.parametrize("kind", [events_pb2.GRAPH_EVENT_KIND_FAVOURED, events_pb2.GRAPH_EVENT_KIND_UNFAVOURED])
+async def test_a_favourite_makes_the_viewers_context_forgotten_and_nothing_else(
+    world: World, kind: GraphEventKind
+) -> None:
+    ann = world.user()
+    reader = world.user(ann)
+    await world.open(reader, ann)
+    kept = [keys.hidden(reader), keys.context(ann), keys.hidden(ann)]
+    await world.cached(keys.context(reader), *kept)
+    await world.tell_of_edge(reader, ann, kind)
+    await world.settle()
+    assert await world.keys([keys.context(reader)]) == 0
+    assert await world.keys(kept) == len(kept)
+    assert world.truth.asked["BatchGetRelationships"] == 0
+
+
 async def test_a_rebuild_makes_the_timeline_of_a_viewer_who_had_none(world: World) -> None:
     ann, bob = world.user(), world.user()
     reader = world.user(ann, bob, active=False)
