@@ -46,6 +46,14 @@ AFFINITY_AT_BYTES = 8
 TRAITS_KNOWN, HAS_MEDIA, IS_REPLY = 1, 2, 4
 """Flags of a post. Without the first, nothing is known of the others, nor of topics."""
 
+DWELL_SECONDS = 5.0
+"""How long somebody has to look at a post to have dwelt on it."""
+AFFINITY_OF_LIKE, AFFINITY_OF_REPLY, AFFINITY_OF_REPOST = 1.0, 3.0, 2.0
+AFFINITY_OF_DWELL = 0.5
+"""Of one impression on which the viewer dwelt."""
+AFFINITY_OF_LESS, AFFINITY_OF_HIDE = -4.0, -6.0
+"""What one engagement adds to the viewer's affinity to the author; taking one back subtracts it."""
+
 POST_HALF_LIFE = 3_600.0
 AUTHOR_HALF_LIFE = 7 * 86_400.0
 AFFINITY_HALF_LIFE = 14 * 86_400.0

@@ -57,3 +57,15 @@ class TimelineLifeSettings(Settings):
         description="How long a home timeline lives after a day on which it was read. At least 2 less than "
         "`FEED_ACTIVE_DAYS`, or viewers would not be pushed to whose timelines still live.",
     )
+
+
+class SignalsSettings(Settings):
+    """For those who write down what is known of posts for the ranked view."""
+
+    signals_hours: int = Field(
+        default=72,
+        ge=1,
+        le=8760,
+        description="How long it is kept what a post is like and what people did with it, since the last time that "
+        "somebody did something. The ranked view knows nothing of a post then; the counts that are shown do not depend on it.",
+    )

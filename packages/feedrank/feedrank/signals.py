@@ -11,9 +11,3 @@ OBSERVED = ("impressions", "likes", "reposts", "replies", "dwell_seconds", "nega
 """What is summed up of posts and authors, in the order of `feedkit.feature_keys.SIGNALS`."""
 IMPRESSIONS, LIKES, REPOSTS, REPLIES, DWELL, NEGATIVES = range(len(OBSERVED))
 """Columns of OBSERVED."""
-
-AFFINITY_OF_LIKE, AFFINITY_OF_REPLY, AFFINITY_OF_REPOST = 1.0, 3.0, 2.0
-AFFINITY_OF_DWELL = 0.5
-"""Of one impression on which the viewer dwelt."""
-AFFINITY_OF_LESS, AFFINITY_OF_HIDE = -4.0, -6.0
-"""What one engagement adds to the viewer's affinity to the author; taking one back subtracts it."""
