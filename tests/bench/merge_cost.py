@@ -98,8 +98,8 @@ def _page(pulled: int) -> Callable[[], list[Entry]]:
     )
 
     async def page() -> list[Entry]:
-        viewer, sources = await homes.open(VIEWER, TOP, PAGE)
-        return await Merge(sources, TOP, viewer.authors).take(PAGE + 1)
+        home = await homes.open(VIEWER, TOP, PAGE)
+        return await Merge(home.sources, TOP, home.viewer.authors).take(PAGE + 1)
 
     return lambda: _finished(page())
 

@@ -9,6 +9,7 @@ from feedkit.errors import Unavailable
 from hypothesis import given
 from hypothesis import strategies as st
 from timeline_service.source import TOP
+from timeline_service.viewer import Context
 
 from .histories import VIEWER, error_of, posts, unhurried, walk
 from .world import FOLLOWEES, STALENESS, STRANGER, Reader, World
@@ -57,7 +58,7 @@ def changed(draw: st.DrawFn, world: World, place: str) -> Callable[[], None]:
         case "own":
             return lambda: world.list_posts("own", VIEWER.id, horizon)
         case _:
-            return lambda: setattr(world, "context", world.followees)
+            return lambda: setattr(world, "context", Context(world.followees))
 
 
 @st.composite
@@ -175,7 +176,7 @@ async def test_recents_that_are_not_in_memory_are_one_round_trip_more() -> None:
 async def test_a_cold_read_is_pulled_at_once_and_wishes_for_a_rebuild() -> None:
     world = feed(100)
     assert await page(Reader(world)) == world.expected[:20]
-    assert world.calls == ["redis glance", "redis lease", "graph followees", "redis fill", "post pull 5"]
+    assert world.calls == ["redis glance", "redis lease", "graph context", "redis fill", "post pull 5"]
     assert world.wished == [VIEWER.id]
 
 
@@ -183,7 +184,7 @@ async def test_what_is_absent_is_filled_in_for_the_next_read() -> None:
     world = feed(100)
     world.materialise()
     await page(Reader(world))
-    assert world.context == sorted(FOLLOWEES)
+    assert world.context == Context(sorted(FOLLOWEES))
     assert world.lists.keys() == {("own", VIEWER.id), ("recents", 5)}
     reader = Reader(world)
     await page(reader)
@@ -306,7 +307,7 @@ async def test_without_the_cache_everything_comes_from_the_truth() -> None:
     world.warm()
     world.away = {"redis"}
     assert await page(Reader(world)) == world.expected[:20]
-    assert world.calls == ["graph followees", "post pull 5"]
+    assert world.calls == ["graph context", "post pull 5"]
     assert world.wished == []
 
 

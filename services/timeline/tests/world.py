@@ -14,7 +14,7 @@ from timeline_service.materialised import Materialised
 from timeline_service.mix import Mix, Page
 from timeline_service.recents import Recents
 from timeline_service.source import Stretch
-from timeline_service.viewer import Viewer
+from timeline_service.viewer import Context, Viewer
 
 from .histories import VIEWER, Hydration
 
@@ -51,7 +51,7 @@ class World:
         self.calls: list[str] = []
         self.mischief: Iterator[Callable[[], None]] = iter(())
         self.wished: list[int] = []
-        self.context: Sequence[int] | None = None
+        self.context: Context | None = None
         self.timeline: Materialised | None = None
         self.lists: dict[tuple[str, int], AuthorPosts] = {}
 
@@ -89,7 +89,7 @@ class World:
 
     def warm(self, horizon: int = 0) -> None:
         """Let everything be in the cache that a read of the viewer needs."""
-        self.context = self.followees
+        self.context = Context(self.followees)
         self.materialise(horizon)
         self.list_posts("own", VIEWER.id)
         for author_id in self.pulled or ():
@@ -113,7 +113,7 @@ class Store:
         world.called("redis", "glance")
         return Glance(world.context, _newest(world.timeline, newest), world.lists.get(("own", viewer_id)))
 
-    async def followees(self, viewer_id: int) -> Sequence[int] | None:
+    async def context(self, viewer_id: int) -> Context | None:
         """See `homes.HomeStore`."""
         self._world.called("redis", "context")
         return self._world.context
@@ -128,10 +128,10 @@ class Store:
         self._world.called("redis", "lease")
         return b"lease" if self._world.context is None else None
 
-    async def fill_context(self, viewer_id: int, lease: bytes, followees: Sequence[int]) -> None:
+    async def fill_context(self, viewer_id: int, lease: bytes, context: Context) -> None:
         """See `contexts.ContextStore`."""
         self._world.called("redis", "fill")
-        self._world.context = followees
+        self._world.context = context
 
 
 class Lists:
@@ -165,10 +165,10 @@ class Graph:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def followees(self, viewer_id: int) -> Sequence[int]:
+    async def context(self, viewer_id: int) -> Context:
         """See `contexts.Graph`."""
-        self._world.called("graph", "followees")
-        return self._world.followees
+        self._world.called("graph", "context")
+        return Context(self._world.followees)
 
 
 class Post:
@@ -194,7 +194,7 @@ class Reader:
         store, post = Store(world), Post(world)
         cached_recents = CachedLists(Lists(world, "recents"), post, list_length)
         self.recents = Recents(cached_recents.get, self.clock, staleness=STALENESS, remembered=remembered)
-        self._homes = Homes(
+        self.homes = Homes(
             store,
             Contexts(Graph(world), store),
             post,
@@ -204,12 +204,12 @@ class Reader:
             wish_rebuild=world.wished.append,
         )
         self.hydration = Hydration(world.deleted, withheld_authors=world.suspended)
-        self._mix = Mix(self.hydration, hydration_rounds=8)
+        self.mix = Mix(self.hydration, hydration_rounds=8)
 
     async def page(self, viewer: Viewer, position: int, size: int) -> Page[int]:
         """See `mix.Mix`."""
-        viewer, sources = await self._homes.open(viewer.id, position, size)
-        return await self._mix.page(viewer, sources, position, size)
+        home = await self.homes.open(viewer.id, position, size)
+        return await self.mix.page(home.viewer, home.sources, position, size)
 
 
 def _newest(timeline: Materialised | None, newest: int | None) -> Materialised | None:

@@ -1,22 +1,21 @@
-"""Viewers' contexts, whom they follow: cached, and read from the truth by whoever misses them.
+"""Viewers' contexts, whom they follow above all: cached, and read from the truth by whoever misses them.
 
 What a viewer changes has to show on the next read, so nothing here is kept in memory, and no reading of the truth is joined
 to one that has begun: that one may be older than the change.
 """
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from timeline_service.source import NOT_NOW
-from timeline_service.viewer import Viewer
+from timeline_service.viewer import Context, Viewer
 
 
 class Graph(Protocol):
     """The truth about viewers."""
 
-    async def followees(self, viewer_id: int) -> Sequence[int]:
-        """Whom a viewer follows, ascending; raises NotFound, USER_NOT_FOUND, for nobody's id."""
+    async def context(self, viewer_id: int) -> Context:
+        """A viewer's context; raises NotFound, USER_NOT_FOUND, for nobody's id."""
         ...
 
 
@@ -27,7 +26,7 @@ class ContextStore(Protocol):
         """A lease to fill in a context that is not there; None where somebody else does."""
         ...
 
-    async def fill_context(self, viewer_id: int, lease: bytes, followees: Sequence[int]) -> None:
+    async def fill_context(self, viewer_id: int, lease: bytes, context: Context) -> None:
         """Fill a context in, if the lease still stands."""
         ...
 
@@ -41,7 +40,7 @@ class Contexts:
 
     async def read(self, viewer_id: int) -> Viewer:
         """The viewer from the truth alone. Raises NotFound, USER_NOT_FOUND."""
-        return Viewer.who_follows(viewer_id, await self._graph.followees(viewer_id))
+        return Viewer.of(viewer_id, await self._graph.context(viewer_id))
 
     async def read_and_fill(self, viewer_id: int) -> Viewer:
         """The same, filled in for the next read unless somebody else does."""
@@ -50,9 +49,9 @@ class Contexts:
             lease = await self._store.lease_context(viewer_id)
         except NOT_NOW:
             lease = None
-        followees = await self._graph.followees(viewer_id)
+        context = await self._graph.context(viewer_id)
         if lease is not None:
             # What was read is right even where it cannot be filled in; then the next read does that.
             with suppress(*NOT_NOW):
-                await self._store.fill_context(viewer_id, lease, followees)
-        return Viewer.who_follows(viewer_id, followees)
+                await self._store.fill_context(viewer_id, lease, context)
+        return Viewer.of(viewer_id, context)

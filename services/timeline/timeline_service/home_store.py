@@ -13,6 +13,7 @@ from redis.exceptions import ResponseError
 from timeline_service.author_posts import AuthorPosts
 from timeline_service.homes import Glance
 from timeline_service.materialised import Materialised
+from timeline_service.viewer import Context
 
 logger = logging.getLogger(__name__)
 
@@ -37,12 +38,12 @@ class HomeStore:
             else key_scripts.read_timeline(viewer_id, newest),
             key_scripts.get(keys.own(viewer_id)),
         )
-        return Glance(_followees(context), _timeline(timeline, newest), _author_posts(own))
+        return Glance(decoded_context(context), _timeline(timeline, newest), _author_posts(own))
 
-    async def followees(self, viewer_id: int) -> Sequence[int] | None:
+    async def context(self, viewer_id: int) -> Context | None:
         """See `homes.HomeStore`."""
         (context,) = await self._read(key_scripts.get(keys.context(viewer_id)))
-        return _followees(context)
+        return decoded_context(context)
 
     async def whole_timeline(self, viewer_id: int) -> Materialised | None:
         """See `homes.HomeStore`."""
@@ -67,9 +68,9 @@ class HomeStore:
         (taken,) = await self._redis.run(key_scripts.take_lease(keys.context(viewer_id), token))
         return None if taken is None else token
 
-    async def fill_context(self, viewer_id: int, lease: bytes, followees: Sequence[int]) -> None:
+    async def fill_context(self, viewer_id: int, lease: bytes, context: Context) -> None:
         """See `contexts.ContextStore`."""
-        payload = keys.encode_context(keys.Context(followees))
+        payload = keys.encode_context(keys.Context(*context))
         await self._redis.run(key_scripts.fill(keys.context(viewer_id), lease, payload, self._cache_ms))
 
 
@@ -119,10 +120,11 @@ def announcements(
     return redis.subscribed(keys.RECENTS_CHANGED, lambda message: pulled(keys.decode_id(message)), missed)
 
 
-def _followees(raw: bytes | None) -> Sequence[int] | None:
+def decoded_context(raw: bytes | None) -> Context | None:
+    """The context in a value of `ctx`; None where there is none, or something else."""
     payload = keys.payload(raw)
     context = None if payload is None else _decoded(keys.decode_context, payload)
-    return None if context is None else context.followee_ids
+    return None if context is None else Context(*context)
 
 
 def _author_posts(raw: bytes | None) -> AuthorPosts | None:

@@ -7,20 +7,23 @@ never empty, and is asked of its owner.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from feedkit.cursor import MAX_PAGE_SIZE
+
 from timeline_service.author_posts import AuthorPosts, CachedLists
 from timeline_service.authors_source import AuthorsSource
 from timeline_service.contexts import Contexts
 from timeline_service.materialised import Materialised, MaterialisedSource
+from timeline_service.origins import Origins
 from timeline_service.pull_source import Pull, PullSource
 from timeline_service.recents import Recents
 from timeline_service.source import BEGINNING, NOT_NOW, TOP, Source
-from timeline_service.viewer import Viewer
+from timeline_service.viewer import Context, Viewer
 
 
 class Glance(NamedTuple):
     """What the cache has for a read; None stands for what it has not."""
 
-    followees: Sequence[int] | None
+    context: Context | None
     timeline: Materialised | None
     own: AuthorPosts | None
 
@@ -35,8 +38,8 @@ class HomeStore(Protocol):
         """All that a read needs, in one round trip; of the timeline so many of the newest entries, or, by None, all."""
         ...
 
-    async def followees(self, viewer_id: int) -> Sequence[int] | None:
-        """Whom the viewer follows, if that is there."""
+    async def context(self, viewer_id: int) -> Context | None:
+        """The viewer's context, if that is there."""
         ...
 
     async def whole_timeline(self, viewer_id: int) -> Materialised | None:
@@ -50,6 +53,10 @@ class Home(NamedTuple):
     viewer: Viewer
     sources: Sequence[Source]
     """They have, together, what the viewer's authors wrote below the position for which it was opened."""
+    origins: Origins
+    """Where entries came from that were read from the sources."""
+    cache_answered: bool = True
+    """Whether the cache answered; while it does not, everything is pulled."""
 
 
 class Homes:
@@ -88,42 +95,51 @@ class Homes:
             glance = await self._glance(viewer_id, position, size, everything_is_pulled=pulled is None)
         except NOT_NOW:
             viewer = await self._contexts.read(viewer_id)
-            return Home(viewer, [PullSource(self._pull, viewer.authors)])
-        if glance.followees is None:
+            return self._pulled_home(viewer, cache_answered=False)
+        if glance.context is None:
             viewer = await self._contexts.read_and_fill(viewer_id)
         else:
-            viewer = Viewer.who_follows(viewer_id, glance.followees)
+            viewer = Viewer.of(viewer_id, glance.context)
         if pulled is None:
-            return Home(viewer, [PullSource(self._pull, viewer.authors)])
-        return Home(viewer, self._sources(viewer, position, glance, pulled))
+            return self._pulled_home(viewer)
+        return self._home(viewer, position, size, glance, pulled & viewer.authors)
 
     async def _glance(self, viewer_id: int, position: int, size: int, *, everything_is_pulled: bool) -> Glance:
         if everything_is_pulled:
-            return Glance(await self._store.followees(viewer_id), None, None)
+            return Glance(await self._store.context(viewer_id), None, None)
         return await self._store.glance(viewer_id, _enough_for(size) if position == TOP else None)
 
-    def _sources(self, viewer: Viewer, position: int, glance: Glance, pulled: frozenset[int]) -> Sequence[Source]:
+    def _pulled_home(
+        self, viewer: Viewer, pulled: frozenset[int] = frozenset(), *, cache_answered: bool = True
+    ) -> Home:
+        """All of it is pulled."""
+        return Home(viewer, [PullSource(self._pull, viewer.authors)], Origins(viewer.id, pulled), cache_answered)
+
+    def _home(self, viewer: Viewer, position: int, size: int, glance: Glance, pulled: frozenset[int]) -> Home:
+        """`pulled` are those of the viewer's authors whose posts are not pushed."""
         if not viewer.follows_somebody:
-            return [self._own_source(viewer, glance.own, BEGINNING)]
-        everything = PullSource(self._pull, viewer.authors)
+            return Home(viewer, [self._own_source(viewer, glance.own, BEGINNING)], Origins(viewer.id, pulled))
         if glance.timeline is None:
             self._wish_rebuild(viewer.id)
-            return [everything]
+            return self._pulled_home(viewer, pulled)
         floor = glance.timeline.horizon
         if position <= floor + 1:
-            return [everything]
+            return self._pulled_home(viewer, pulled)
+        # Further down it ends somewhere; at the top it is only short where much has been taken out of it. Many a timeline
+        # does not have as many as candidates are wanted.
+        is_short = position == TOP and (size <= MAX_PAGE_SIZE or glance.timeline.entries.length < MAX_PAGE_SIZE)
         materialised = MaterialisedSource(
             glance.timeline,
             lambda: self._store.whole_timeline(viewer.id),
-            below=everything,
-            # Further down it ends somewhere; at the top it is only short where much has been taken out of it.
-            found_short=lambda: self._wish_rebuild(viewer.id) if position == TOP else None,
+            below=PullSource(self._pull, viewer.authors),
+            found_short=lambda: self._wish_rebuild(viewer.id) if is_short else None,
         )
-        return [
+        sources = [
             materialised,
-            self._recents_source((viewer.authors & pulled) - {viewer.id}, floor),
+            self._recents_source(pulled - {viewer.id}, floor),
             self._own_source(viewer, glance.own, floor),
         ]
+        return Home(viewer, sources, Origins(viewer.id, pulled, materialised))
 
     def _recents_source(self, pulled_followees: frozenset[int], floor: int) -> Source:
         known = self._recents.known(pulled_followees)

@@ -55,6 +55,8 @@ class MaterialisedSource:
         self._floor = timeline.horizon
         self._read_whole = read_whole
         self._below = below
+        self.pushed_to = BEGINNING
+        """Whatever was read at or above this id came from the timeline, and nothing below it."""
         self._found_short = found_short
         self._hold(timeline)
         # What was glanced at is more than a page takes, as a rule. So a timeline is short whose glance shows all of it,
@@ -106,3 +108,4 @@ class MaterialisedSource:
             self._line = horizon + 1 if horizon else BEGINNING
         else:
             (self._line,), _ = timeline.entries.columns(0, 1)
+        self.pushed_to = self._line

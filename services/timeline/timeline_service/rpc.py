@@ -25,9 +25,9 @@ class TimelineServicer(timeline_pb2_grpc.TimelineServiceServicer):
         token = Position.parse(request.page_token, "page_token")
         position = TOP if token is None else token.id_bound
         size = clamp_page_size(request.page_size)
-        viewer, sources = await self._homes.open(request.viewer_id, position, size)
-        self._activity.seen(viewer.id)
-        page = await self._mix.page(viewer, sources, position, size)
+        home = await self._homes.open(request.viewer_id, position, size)
+        self._activity.seen(home.viewer.id)
+        page = await self._mix.page(home.viewer, home.sources, position, size)
         return timeline_pb2.GetHomeTimelineResponse(
             posts=page.posts,
             next_page_token="" if page.next_position is None else str(Position.of(page.next_position)),

@@ -1,7 +1,18 @@
 """Whose home timeline is read."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple, Self
+
+
+class Context(NamedTuple):
+    """What a timeline has to know of its viewer."""
+
+    followees: Sequence[int]
+    """Whom the viewer follows and does not mute, ascending."""
+    favourites: Sequence[int] = ()
+    """Those of them who are favourites, ascending."""
+    prefers_ranked: bool = False
+    """Whether the viewer has chosen to be shown the ranked view."""
 
 
 class Viewer(NamedTuple):
@@ -10,11 +21,16 @@ class Viewer(NamedTuple):
     id: int
     authors: frozenset[int]
     """Those whose posts belong into it: whom the viewer follows, and the viewer."""
+    favourites: Sequence[int] = ()
+    """Those of them whom the viewer has made favourites."""
+    prefers_ranked: bool = False
+    """Whether the ranked view is shown to them where a read does not say which."""
 
     @classmethod
-    def who_follows(cls, viewer_id: int, followees: Iterable[int]) -> Self:
-        """The viewer who follows these."""
-        return cls(viewer_id, frozenset((viewer_id, *followees)))
+    def of(cls, viewer_id: int, context: Context) -> Self:
+        """The viewer with this context."""
+        followees, favourites, prefers_ranked = context
+        return cls(viewer_id, frozenset((viewer_id, *followees)), favourites, prefers_ranked)
 
     @property
     def follows_somebody(self) -> bool:

@@ -377,10 +377,10 @@ class Community:
         position: int | None = TOP
         while position is not None:
             try:
-                opened, sources = await self._homes.open(viewer, position, size)
+                home = await self._homes.open(viewer, position, size)
             except NotFound:
                 break
-            page = await self._mix.page(opened, sources, position, size)
+            page = await self._mix.page(home.viewer, home.sources, position, size)
             posts += page.posts
             position = page.next_position
         possible = self.ledger.since(before)

@@ -13,6 +13,7 @@ from feedkit.errors import NotFound
 from hydrate_service.visibility import Author, Hides
 from timeline_service.pulled_index import Changes
 from timeline_service.source import Stretch
+from timeline_service.viewer import Context
 
 from tests.oracle.protocols.turns import Turns
 from tests.oracle.steps import Standing, Tie
@@ -226,10 +227,10 @@ class TimelinesTruth:
         self._truth = truth
         self._turns = turns
 
-    async def followees(self, viewer_id: int) -> Sequence[int]:
+    async def context(self, viewer_id: int) -> Context:
         """See `contexts.Graph`."""
         await self._turns.turn()
-        return self._truth.followees(viewer_id)
+        return Context(self._truth.followees(viewer_id))
 
     async def recent(self, authors: Collection[int], position: int, limit: int) -> Stretch:
         """See `pull_source.Pull`."""
