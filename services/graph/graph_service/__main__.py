@@ -20,9 +20,13 @@ from graph_service.cache_store import CacheStore
 from graph_service.config import GraphSettings
 from graph_service.erasure import Erasure
 from graph_service.erasure_store import ErasureStore
+from graph_service.favourite_store import FavouriteStore
+from graph_service.favourites import Favourites
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
 from graph_service.hidden_authors import HiddenAuthorLists
+from graph_service.home_view_store import HomeViewStore
+from graph_service.home_views import HomeViews
 from graph_service.mute_store import MuteStore
 from graph_service.mutes import Mutes
 from graph_service.operators import Operators
@@ -49,6 +53,8 @@ async def run(process: Process, settings: GraphSettings) -> None:
         follows=Follows(FollowStore(database), caches, settings.following_limit),
         blocks=Blocks(BlockStore(database), caches, settings.blocking_limit),
         mutes=Mutes(MuteStore(database), caches, settings.muting_limit),
+        favourites=Favourites(FavouriteStore(database), caches, settings.favourites_limit),
+        home_views=HomeViews(HomeViewStore(database), caches),
         user_lists=UserLists(store, settings.graph_stream_page),
         relationships=Relationships(store),
         activity=Activity(store, settings.graph_stream_page),

@@ -42,7 +42,7 @@ class Blocks:
     async def unblock(self, actor_id: int, blocked_id: int) -> bool:
         """End a block; whether there was one. Raises NotFound."""
         ended = await self._store.unblock(
-            actor_id, blocked_id, lambda pair: require_both(pair, actor_id, blocked_id, FIELD)
+            actor_id, blocked_id, lambda pair: require_both(pair.existing, actor_id, blocked_id, FIELD)
         )
         await self._caches.forget(hidden=(actor_id, blocked_id))
         return ended

@@ -32,6 +32,13 @@ class GraphSettings(GrpcServerSettings, PostgresSettings, RedisSettings):
         le=5000,
         description="How many users one user may mute. Mutes that stand already stay when it is lowered.",
     )
+    favourites_limit: int = Field(
+        default=50,
+        gt=0,
+        # Nobody has more favourites than followees.
+        le=5000,
+        description="How many favourites one user may have. Favourites that stand already stay when it is lowered.",
+    )
     operator_token: SecretStr | None = Field(
         default=None,
         description="What an operator's calls carry as `authorization: Bearer <token>`, 16 characters or more. Without one "

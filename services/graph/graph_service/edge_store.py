@@ -1,12 +1,13 @@
-"""What all changes of follows, blocks and mutes share: the order of their locks, their events, and how follows end.
+"""What all changes of users share: the order of their locks, their events, and how follows end.
 
 Each change is one transaction with its counts and its events. Locks are taken in a fixed order, so that changes wait for
 one another but never in a circle:
 
-1. rows of `users` by id: the actor's own, under which all changes of one actor's follows, blocks and mutes happen one after
-   another; where a block ends what the other one follows, both; where a user is erased, those of followers;
+1. rows of `users` by id: the actor's own, under which all changes of one actor's follows, favourites, blocks, mutes and
+   view happen one after another; where a block ends what the other one follows, both; where a user is erased, those of
+   followers;
 2. rows of `follower_counts` by user id and part;
-3. rows of `blocks` and `mutes` by their two users, where many are deleted at once.
+3. rows of `blocks` and `mutes` by their two users, and of `view_choices` by their number, where many are deleted at once.
 
 Nothing of a followee is locked but the one part of their count that the follower belongs to.
 """

@@ -5,7 +5,8 @@ from typing import NamedTuple, Protocol
 from feedkit.errors import FailedPrecondition
 
 SLICE = 100
-"""How many edges one call erases at most. Each that ends has a timeline mended; what others wish for comes in between."""
+"""How many edges, and choices of a view, one call erases at most. Each follow that ends has a timeline mended; what others
+wish for comes in between."""
 
 
 class Erased(NamedTuple):
@@ -40,8 +41,12 @@ class ErasureStore(Protocol):
         """Delete at most `limit` mutes by or of a user; how many it deleted."""
         ...
 
+    async def delete_view_choices(self, user_id: int, limit: int) -> int:
+        """Delete at most `limit` of a user's choices of a view; how many it deleted."""
+        ...
+
     async def delete_remains(self, user_id: int) -> None:
-        """Delete activity and counts of nobody, and take the user out of the index of pulled authors."""
+        """Delete activity, the chosen view and counts of nobody, and take the user out of the index of pulled authors."""
         ...
 
     async def is_erased(self, user_id: int) -> bool:
@@ -77,5 +82,8 @@ class Erasure:
             edges += await erase(user_id, self._slice - edges)
             if edges >= self._slice:
                 return Erased(edges, done=False)
+        room = self._slice - edges
+        if await self._store.delete_view_choices(user_id, room) >= room:
+            return Erased(edges, done=False)
         await self._store.delete_remains(user_id)
         return Erased(edges, done=await self._store.is_erased(user_id))

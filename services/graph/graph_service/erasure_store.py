@@ -47,6 +47,18 @@ SELECT count(*) FROM gone
 _DELETE_BLOCKS = _DELETE_EDGES.format(edges="blocks", actor="blocker_id", other="blocked_id")
 _DELETE_MUTES = _DELETE_EDGES.format(edges="mutes", actor="muter_id", other="muted_id")
 
+# Locked in one order as well, for those who erase the same user at once.
+_DELETE_VIEW_CHOICES = """
+WITH locked AS MATERIALIZED (
+    SELECT user_id, seq FROM view_choices WHERE user_id = $1 ORDER BY seq LIMIT $2 FOR UPDATE
+), gone AS (
+    DELETE FROM view_choices c USING locked WHERE c.user_id = locked.user_id AND c.seq = locked.seq RETURNING 1
+)
+SELECT count(*) FROM gone
+"""
+
+_DELETE_HOME_VIEW = "UPDATE users SET home_view = 0 WHERE id = $1 AND home_view <> 0"
+
 _DELETE_ACTIVITY = "DELETE FROM activity WHERE user_id = $1"
 
 # A part that counts somebody belongs to a follow that has come to stand meanwhile, and goes with it.
@@ -71,6 +83,8 @@ _ENDS = (
 _IS_ERASED = f"""
 SELECT {" AND ".join(_NONE_LEFT.format(edges=edges, end=end) for edges, end in _ENDS)}
     AND NOT EXISTS (SELECT FROM follower_counts WHERE user_id = $1)
+    AND NOT EXISTS (SELECT FROM view_choices WHERE user_id = $1)
+    AND NOT EXISTS (SELECT FROM users WHERE id = $1 AND home_view <> 0)
     AND NOT EXISTS (SELECT FROM activity WHERE user_id = $1)
     AND NOT EXISTS (SELECT FROM pulled_authors WHERE author_id = $1)
 """  # noqa: S608 (our own text)
@@ -113,8 +127,13 @@ class ErasureStore:
         async with self._database.connection() as connection:
             return await connection.fetchval(_DELETE_MUTES, user_id, limit)
 
+    async def delete_view_choices(self, user_id: int, limit: int) -> int:
+        async with self._database.connection() as connection:
+            return await connection.fetchval(_DELETE_VIEW_CHOICES, user_id, limit)
+
     async def delete_remains(self, user_id: int) -> None:
         async with self._database.connection() as connection:
+            await connection.execute(_DELETE_HOME_VIEW, user_id)
             await connection.execute(_DELETE_ACTIVITY, user_id)
             await connection.execute(_DELETE_COUNTS, user_id)
             await connection.execute(pulled_store.LEAVE, user_id, None)

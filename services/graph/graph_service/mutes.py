@@ -40,6 +40,8 @@ class Mutes:
 
     async def unmute(self, actor_id: int, muted_id: int) -> bool:
         """End a mute; whether there was one. Raises NotFound."""
-        ended = await self._store.unmute(actor_id, muted_id, lambda pair: require_both(pair, actor_id, muted_id, FIELD))
+        ended = await self._store.unmute(
+            actor_id, muted_id, lambda pair: require_both(pair.existing, actor_id, muted_id, FIELD)
+        )
         await self._caches.forget(contexts=[actor_id], hidden=[actor_id])
         return ended

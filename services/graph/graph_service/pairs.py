@@ -29,17 +29,17 @@ class Rule(NamedTuple):
     limit: int
 
 
-def require_both(pair: Pair, actor_id: int, other_id: int, field: str) -> None:
-    """Raise NotFound where one of the two does not exist; `field` names the other one."""
-    if actor_id not in pair.existing:
+def require_both(existing: Set[int], actor_id: int, other_id: int, field: str) -> None:
+    """Raise NotFound where one of the two is not among the `existing`; `field` names the other one."""
+    if actor_id not in existing:
         raise user_not_found(actor_id, "actor_id")
-    if other_id not in pair.existing:
+    if other_id not in existing:
         raise user_not_found(other_id, field)
 
 
 def is_new(pair: Pair, actor_id: int, other_id: int, rule: Rule) -> bool:
     """Whether what is asked for is to be made; False where it stands. Raises NotFound and FailedPrecondition."""
-    require_both(pair, actor_id, other_id, rule.field)
+    require_both(pair.existing, actor_id, other_id, rule.field)
     if actor_id == other_id:
         raise FailedPrecondition(rule.self_refused, f"{rule.field}: nobody {rule.verb} themselves")
     if not pair.stands and pair.number >= rule.limit:

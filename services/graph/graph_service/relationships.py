@@ -20,6 +20,8 @@ class Relationship(NamedTuple):
     """Whether the viewer blocks the user."""
     blocked_by: bool = False
     """Whether the user blocks the viewer."""
+    favourite: bool = False
+    """Whether the user is a favourite of the viewer."""
 
 
 class Ties(NamedTuple):
@@ -30,6 +32,7 @@ class Ties(NamedTuple):
     muted: Set[int]
     blocked: Set[int]
     blockers: Set[int]
+    favourites: Set[int]
 
 
 class RelationshipStore(Protocol):

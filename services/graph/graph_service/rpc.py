@@ -11,8 +11,10 @@ from graph_service.accounts import Accounts
 from graph_service.activity import Activity
 from graph_service.blocks import Blocks
 from graph_service.erasure import Erasure
+from graph_service.favourites import Favourites
 from graph_service.follows import FollowResult, Follows, Outcome
 from graph_service.hidden_authors import HiddenAuthorLists
+from graph_service.home_views import HomeView, HomeViews
 from graph_service.mutes import Mutes
 from graph_service.operators import Operators
 from graph_service.pulled_authors import PulledAuthors
@@ -30,6 +32,11 @@ _STANDINGS: Mapping[Standing, pb.UserStanding.ValueType] = {
     Standing.ACTIVE: pb.USER_STANDING_ACTIVE,
     Standing.SUSPENDED: pb.USER_STANDING_SUSPENDED,
 }
+_HOME_VIEWS: Mapping[HomeView, pb.HomeView.ValueType] = {
+    HomeView.LATEST: pb.HOME_VIEW_LATEST,
+    HomeView.RANKED: pb.HOME_VIEW_RANKED,
+}
+_CHOICES: Mapping[pb.HomeView.ValueType, HomeView] = {choice: view for view, choice in _HOME_VIEWS.items()}
 
 
 class Servicer(graph_pb2_grpc.GraphServiceServicer):
@@ -42,6 +49,8 @@ class Servicer(graph_pb2_grpc.GraphServiceServicer):
         follows: Follows,
         blocks: Blocks,
         mutes: Mutes,
+        favourites: Favourites,
+        home_views: HomeViews,
         user_lists: UserLists,
         relationships: Relationships,
         activity: Activity,
@@ -54,6 +63,8 @@ class Servicer(graph_pb2_grpc.GraphServiceServicer):
         self._follows = follows
         self._blocks = blocks
         self._mutes = mutes
+        self._favourites = favourites
+        self._home_views = home_views
         self._user_lists = user_lists
         self._relationships = relationships
         self._activity = activity
@@ -102,6 +113,23 @@ class Servicer(graph_pb2_grpc.GraphServiceServicer):
     async def ListMuted(self, request: pb.ListMutedRequest, context: object) -> pb.ListMutedResponse:
         page = await self._user_lists.page(Side.MUTED, request.user_id, request.page_size, request.page_token)
         return pb.ListMutedResponse(users=map(_user, page.users), next_page_token=page.next_page_token)
+
+    async def Favour(self, request: pb.FavourRequest, context: object) -> pb.FavourResponse:
+        return pb.FavourResponse(changed=await self._favourites.favour(request.actor_id, request.favourite_id))
+
+    async def Unfavour(self, request: pb.UnfavourRequest, context: object) -> pb.UnfavourResponse:
+        return pb.UnfavourResponse(changed=await self._favourites.unfavour(request.actor_id, request.favourite_id))
+
+    async def ListFavourites(self, request: pb.ListFavouritesRequest, context: object) -> pb.ListFavouritesResponse:
+        page = await self._user_lists.page(Side.FAVOURITES, request.user_id, request.page_size, request.page_token)
+        return pb.ListFavouritesResponse(users=map(_user, page.users), next_page_token=page.next_page_token)
+
+    async def ChooseHomeView(self, request: pb.ChooseHomeViewRequest, context: object) -> pb.ChooseHomeViewResponse:
+        changed = await self._home_views.choose(request.user_id, _CHOICES[request.view])
+        return pb.ChooseHomeViewResponse(changed=changed)
+
+    async def GetHomeView(self, request: pb.GetHomeViewRequest, context: object) -> pb.GetHomeViewResponse:
+        return pb.GetHomeViewResponse(view=_HOME_VIEWS[await self._home_views.get(request.user_id)])
 
     async def ListFollowers(self, request: pb.ListFollowersRequest, context: object) -> pb.ListFollowersResponse:
         page = await self._user_lists.page(Side.FOLLOWERS, request.user_id, request.page_size, request.page_token)
@@ -179,7 +207,11 @@ class Servicer(graph_pb2_grpc.GraphServiceServicer):
         self, request: pb.GetViewerContextRequest, context: object
     ) -> pb.GetViewerContextResponse:
         viewer = await self._viewer_contexts.get(request.viewer_id)
-        return pb.GetViewerContextResponse(followee_ids=viewer.followee_ids)
+        return pb.GetViewerContextResponse(
+            followee_ids=viewer.followee_ids,
+            favourite_ids=viewer.favourite_ids,
+            home_view=_HOME_VIEWS[viewer.home_view],
+        )
 
     async def GetHiddenAuthors(
         self, request: pb.GetHiddenAuthorsRequest, context: object

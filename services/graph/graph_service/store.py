@@ -10,9 +10,11 @@ from feedkit.postgres import Database
 
 from graph_service.activity import ActiveUsers
 from graph_service.hidden_authors import Hiding
+from graph_service.home_views import HomeView
 from graph_service.relationships import Ties
 from graph_service.user_lists import ActiveIds, Ids, Listed, Side
 from graph_service.users import Standing, User
+from graph_service.viewer_context import ViewerContext
 
 _CREATE_USER = "INSERT INTO users (name) VALUES ($1) RETURNING id"
 
@@ -44,11 +46,13 @@ FROM (
 CROSS JOIN LATERAL (SELECT page.id, page.name, page.following_count, page.standing) AS u
 ORDER BY page.seq DESC
 """  # noqa: S608
+_FAVOURITES = "(SELECT * FROM follows WHERE favourite)"
 _LISTS: Mapping[Side, str] = {
     Side.FOLLOWERS: _LIST.format(edges="follows", of="followee_id", listed="follower_id"),
     Side.FOLLOWEES: _LIST.format(edges="follows", of="follower_id", listed="followee_id"),
     Side.BLOCKED: _LIST.format(edges="blocks", of="blocker_id", listed="blocked_id"),
     Side.MUTED: _LIST.format(edges="mutes", of="muter_id", listed="muted_id"),
+    Side.FAVOURITES: _LIST.format(edges=_FAVOURITES, of="follower_id", listed="followee_id"),
 }
 
 _PAGE = "SELECT seq, {listed} AS user_id FROM follows WHERE {of} = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3"
@@ -112,6 +116,10 @@ SELECT
         CROSS JOIN LATERAL (
             SELECT FROM blocks WHERE blocker_id = asked.id AND blocked_id = viewer.id LIMIT 1
         ) AS block
+    ),
+    ARRAY(
+        SELECT followee_id FROM follows
+        WHERE follower_id = viewer.id AND favourite AND followee_id IN (SELECT id FROM asked)
     )
 FROM users viewer
 WHERE viewer.id = $1 AND viewer.standing <> 2
@@ -136,17 +144,20 @@ WITH today AS (
 SELECT EXISTS (SELECT FROM users WHERE id = $1 AND standing <> 2)
 """
 
-# No row for an unknown viewer, an empty array for one who follows nobody.
-_UNMUTED_FOLLOWEES = """
-SELECT ARRAY(
-    SELECT followee_id FROM follows f
+# No row for an unknown viewer, empty arrays for one who follows nobody.
+_UNMUTED = """
+ARRAY(
+    SELECT followee_id FROM {follows} AS f
     WHERE follower_id = viewer.id
         AND NOT EXISTS (SELECT FROM mutes m WHERE m.muter_id = viewer.id AND m.muted_id = f.followee_id)
     ORDER BY followee_id
 )
+"""
+_VIEWER_CONTEXT = f"""
+SELECT {_UNMUTED.format(follows="follows")}, {_UNMUTED.format(follows=_FAVOURITES)}, viewer.home_view
 FROM users viewer
 WHERE viewer.id = $1 AND viewer.standing <> 2
-"""
+"""  # noqa: S608
 
 _HIDING = """
 SELECT
@@ -209,9 +220,13 @@ class Store:
             [row] = await connection.fetch(_ACTIVE_USERS, active_days, after, limit)
         return ActiveUsers(*row)
 
-    async def unmuted_followees(self, viewer_id: int) -> Sequence[int] | None:
+    async def viewer_context(self, viewer_id: int) -> ViewerContext | None:
         async with self._database.connection() as connection:
-            return await connection.fetchval(_UNMUTED_FOLLOWEES, viewer_id)
+            row = await connection.fetchrow(_VIEWER_CONTEXT, viewer_id)
+        if row is None:
+            return None
+        followee_ids, favourite_ids, home_view = row
+        return ViewerContext(followee_ids, favourite_ids, HomeView(home_view))
 
     async def hiding(self, viewer_id: int, most_blockers: int) -> Hiding:
         async with self._database.connection() as connection:

@@ -1,4 +1,5 @@
-"""Followers, followees, the blocked and the muted as pages for people; follows as streams for jobs that visit everybody."""
+"""Followers, followees, favourites, the blocked and the muted as pages for people; follows as streams for jobs that visit
+everybody."""
 
 import re
 import struct
@@ -26,6 +27,7 @@ class Side(Enum):
     FOLLOWEES = 2
     BLOCKED = 3
     MUTED = 4
+    FAVOURITES = 5
 
 
 class Listed(NamedTuple):
