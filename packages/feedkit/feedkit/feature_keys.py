@@ -8,13 +8,16 @@ anew. So nothing here is leased. What is counted here may be off by what was tol
 |---|---|---|
 | `signals:v1:<post>` | POST_DTYPE: traits, when it was last added to, sums, decayed sums | `fanout`; traits by `timeline` |
 | `author-signals:v1:<author>` | AUTHOR_DTYPE: when it was last added to, decayed sums | `fanout` |
-| `affinity:v1:<viewer>` | when it was last added to (8 bytes), then AFFINITY_DTYPE for each author, ascending | `fanout` |
+| `affinity:v1:<viewer>` | of when the scores are (8 bytes), then AFFINITY_DTYPE for each author, ascending | `fanout` |
 | `seen:v1:<viewer>` | post ids, 8 bytes each, oldest sight first; a hidden post's is negative | `fanout` |
 | `ranked:v1:<viewer>` | the latest orders, newest first, each behind its id (8 bytes) and length (4 bytes) | `timeline` |
 
 A *decayed sum* is one in which each addend fades by half in each half-life: at the time `t` it is worth what it was at
-`at`, times `2 ** -((t - at) / half_life)`. Times are Unix seconds, as doubles. Sums are of SIGNALS, as floats of 4 bytes.
-All numbers are big-endian.
+`at`, times `2 ** -((t - at) / half_life)`, and before `at` what it is then: clocks differ, and nothing grows by that. Times
+are Unix seconds, as doubles. Sums are of SIGNALS, as floats of 4 bytes. All numbers are big-endian.
+
+What is told of a user after the account was deleted, as an erasure itself does, must not make these keys again. So they end
+as values that tell of nobody, to which nothing is added (ENDED_AFFINITY and so on); whoever reads needs not know of that.
 """
 
 import struct
@@ -58,6 +61,11 @@ POST_HALF_LIFE = 3_600.0
 AUTHOR_HALF_LIFE = 7 * 86_400.0
 AFFINITY_HALF_LIFE = 14 * 86_400.0
 """In seconds."""
+
+ENDED_AFFINITY = struct.pack(">d", -1.0)
+ENDED_SEEN = struct.pack(">q", 0)
+ENDED_AUTHOR_SIGNALS = struct.pack(">d", -1.0) + bytes(4 * len(SIGNALS))
+"""What the keys of a deleted user hold: they tell of nothing."""
 
 _SUMS = struct.Struct(f">{len(SIGNALS)}f")
 _TRAITS = struct.Struct(">I4I")
@@ -124,22 +132,35 @@ def observe_post(post_id: int, now: float, added: Sums, life_ms: int) -> Command
 
 
 def observe_author(author_id: int, now: float, added: Sums, life_ms: int) -> Command:
-    """Add to an author's decayed sums. No sum falls below 0."""
+    """Add to an author's decayed sums; 0 where the author is deleted. No sum falls below 0."""
     return _OBSERVE_AUTHOR(author_signals(author_id), now, AUTHOR_HALF_LIFE, _SUMS.pack(*added), life_ms)
 
 
 def observe_affinity(viewer_id: int, now: float, added: Mapping[int, float], most: int, life_ms: int) -> Command:
-    """Add to a viewer's affinity to authors, which may fall below 0. Of more than `most` those nearest to 0 are dropped."""
+    """Add to a viewer's affinity to authors, which may fall below 0; 0 where the viewer is deleted.
+
+    Of more than `most` those nearest to 0 are dropped.
+    """
     packed = b"".join(_AFFINITY.pack(author, score) for author, score in sorted(added.items()))
     return _OBSERVE_AFFINITY(affinity(viewer_id), now, AFFINITY_HALF_LIFE, packed, most, life_ms)
 
 
 def observe_seen(viewer_id: int, post_ids: Iterable[int], most: int, life_ms: int) -> Command:
-    """Note posts that a viewer has seen just now, hidden ones negative, each once.
+    """Note posts that a viewer has seen just now, hidden ones negative, each once; 0 where the viewer is deleted.
 
     Of more than `most` the oldest sights are dropped. A hidden post stays hidden when it is seen again.
     """
     return _OBSERVE_SEEN(seen(viewer_id), b"".join(struct.pack(">q", post_id) for post_id in post_ids), most, life_ms)
+
+
+def end(user_id: int, life_ms: int) -> Sequence[Command]:
+    """Forget what a deleted user did and was shown, and keep no more of it for so long: longer than events come late."""
+    return (
+        ("SET", affinity(user_id), ENDED_AFFINITY, "PX", life_ms),
+        ("SET", seen(user_id), ENDED_SEEN, "PX", life_ms),
+        ("SET", author_signals(user_id), ENDED_AUTHOR_SIGNALS, "PX", life_ms),
+        ("UNLINK", orders(user_id)),
+    )
 
 
 def set_traits(post_id: int, traits: Traits, life_ms: int) -> Command:

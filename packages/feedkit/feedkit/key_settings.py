@@ -67,5 +67,5 @@ class SignalsSettings(Settings):
         ge=1,
         le=8760,
         description="How long it is kept what a post is like and what people did with it, since the last time that "
-        "somebody did something. The ranked view knows nothing of a post then; the counts that are shown do not depend on it.",
+        "somebody did something. The ranked view knows nothing of a post then; counts that are shown do not depend on it.",
     )

@@ -71,7 +71,7 @@ class Script:
         self._sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
         self.sources[self._sha] = source
 
-    def __call__(self, key: str, *arguments: str | bytes | int) -> Command:
+    def __call__(self, key: str, *arguments: str | bytes | int | float) -> Command:
         """The command that runs the script."""
         return ("EVALSHA", self._sha, 1, key, *arguments)
 

@@ -21,7 +21,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 logger = logging.getLogger(__name__)
 
-Command: TypeAlias = tuple[str | bytes | int, ...]
+Command: TypeAlias = tuple[str | bytes | int | float, ...]
 """A command and its arguments."""
 
 # Its published type takes one word; and it is seven times as fast as the packing in redis-py.

@@ -1,5 +1,6 @@
 """What is written to Redis keys is what is read from them."""
 
+import struct
 from collections.abc import Sequence
 
 import pytest
@@ -12,14 +13,39 @@ DISTINCT_IDS = st.lists(IDS, unique=True, max_size=50).map(sorted)
 
 
 def test_each_kind_of_key_has_its_documented_name() -> None:
-    kinds = [keys.context, keys.hidden, keys.post, keys.user, keys.own, keys.recents, keys.timeline]
-    names = ["ctx:v1:7", "hidden:v1:7", "post:v1:7", "user:v1:7", "own:v1:7", "recents:v1:7", "tl:v1:7"]
-    assert [kind(7) for kind in kinds] == names
+    kinds = [keys.context, keys.hidden, keys.post, keys.counts, keys.user, keys.own, keys.recents, keys.timeline]
+    names = ["ctx", "hidden", "post", "counts", "user", "own", "recents", "tl"]
+    assert [kind(7) for kind in kinds] == [f"{name}:v1:7" for name in names]
+
+
+@given(DISTINCT_IDS, DISTINCT_IDS, st.booleans())
+def test_followees_and_choices_survive_a_context(followees: list[int], favourites: list[int], ranked: bool) -> None:
+    context = keys.Context(tuple(followees), tuple(favourites), ranked)
+    assert keys.decode_context(keys.encode_context(context)) == context
 
 
 @given(DISTINCT_IDS)
-def test_followees_survive_a_context(followees: list[int]) -> None:
-    assert keys.decode_context(keys.encode_context(followees)) == tuple(followees)
+def test_a_context_that_was_written_before_there_were_choices_has_none(followees: list[int]) -> None:
+    before = struct.pack(f">I{len(followees)}q", len(followees), *followees)
+    assert keys.decode_context(before) == keys.Context(tuple(followees), (), prefers_ranked=False)
+    assert keys.encode_context(keys.Context(followees)).startswith(before), (
+        "so that those who do not know of them read on"
+    )
+
+
+COUNT = st.integers(0, 2**63 - 1)
+
+
+@given(COUNT, COUNT, COUNT)
+def test_counts_survive(likes: int, reposts: int, replies: int) -> None:
+    counts = keys.Counts(likes, reposts, replies)
+    assert keys.decode_counts(keys.encode_counts(counts)) == counts
+
+
+@pytest.mark.parametrize("packed", [b"", bytes(23), bytes(25)])
+def test_what_are_no_counts_is_undecodable(packed: bytes) -> None:
+    with pytest.raises(keys.Undecodable):
+        keys.decode_counts(packed)
 
 
 @given(st.sets(IDS, max_size=50), st.sets(IDS, max_size=50), st.booleans(), st.sets(IDS, max_size=10))
@@ -94,7 +120,13 @@ def test_an_absent_timeline_is_none_and_one_without_entries_is_not() -> None:
     assert (tail.length, tail.columns(0, 0), tail.place(5)) == (0, ((), ()), 0)
 
 
-@pytest.mark.parametrize("packed", [b"", b"\0", b"\0\0\0\5", b"\xff\xff\xff\xff12345678"])
+ONE_FAVOURITE = keys.encode_context(keys.Context([7], [7]))
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [b"", b"\0", b"\0\0\0\5", b"\xff\xff\xff\xff12345678", bytes(5), ONE_FAVOURITE[:-1]],
+)
 def test_what_is_no_context_is_undecodable(packed: bytes) -> None:
     with pytest.raises(keys.Undecodable):
         keys.decode_context(packed)

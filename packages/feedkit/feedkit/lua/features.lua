@@ -1,5 +1,6 @@
 -- Before the scripts of the ranked view, behind the prelude. Doubles and floats are big-endian.
 local DOUBLE, FLOAT, SIGNALS = 8, 4, 6
+local SUMS = '>' .. string.rep('f', SIGNALS)
 
 -- What is left after some seconds of what fades by half in each half-life. Clocks may differ: nothing grows by that.
 local function faded(seconds, half_life)
@@ -7,13 +8,12 @@ local function faded(seconds, half_life)
   return 2 ^ (-seconds / half_life)
 end
 
--- Sums with what is added to them, after they have faded; none falls below 0.
+-- Sums with what is added to them, after they have faded. None falls below 0, and none stays that is no number.
 local function added(sums, fade, addends)
-  local parts = {}
-  for place = 0, SIGNALS - 1 do
-    local start = place * FLOAT + 1
-    local sum = struct.unpack('>f', sums, start) * fade + struct.unpack('>f', addends, start)
-    parts[#parts + 1] = struct.pack('>f', math.max(sum, 0))
+  local ours, theirs = { struct.unpack(SUMS, sums) }, { struct.unpack(SUMS, addends) }
+  for place = 1, SIGNALS do
+    local sum = ours[place] * fade + theirs[place]
+    ours[place] = sum > 0 and sum or 0
   end
-  return table.concat(parts)
+  return struct.pack(SUMS, unpack(ours, 1, SIGNALS))
 end
