@@ -9,7 +9,7 @@ from feed.post.v1 import post_pb2
 from feedkit import channel, deadline, redis, telemetry
 from feedkit.server import Process, main, once
 
-from hydrate_service.cache_store import AuthorLeases, CacheStore, HidesLeases, PostLeases
+from hydrate_service.cache_store import AuthorLeases, CacheStore, CountsLeases, HidesLeases, PostLeases
 from hydrate_service.config import HydrateSettings
 from hydrate_service.graph_client import GraphClient
 from hydrate_service.hydration import Hydrator
@@ -32,12 +32,14 @@ async def run(process: Process, settings: HydrateSettings) -> None:
     cache = await process.enter(redis.connect(settings))
     await redis.report_settings(cache)
     patience = partial(deadline.timeout_for_call, channel.CALL_SECONDS)
+    for_counts = partial(deadline.timeout_for_call, settings.counts_seconds)
     life = settings.cache_seconds
-    graph = GraphClient(to_graph)
-    posts = await process.enter(SharedReads(PostClient(to_post).load, PostLeases(cache, life), patience))
+    post, graph = PostClient(to_post), GraphClient(to_graph)
+    posts = await process.enter(SharedReads(post.load, PostLeases(cache, life), patience))
+    counts = await process.enter(SharedReads(post.counts, CountsLeases(cache, life), for_counts))
     authors = await process.enter(SharedReads(graph.authors, AuthorLeases(cache, life), patience))
     hides = await process.enter(SharedReads(graph.hides, HidesLeases(cache, life), patience, most=VIEWERS_AT_ONCE))
-    hydrator = Hydrator(CacheStore(cache), posts, authors, hides, graph, note_withheld=_counted())
+    hydrator = Hydrator(CacheStore(cache), posts, authors, hides, graph, counts=counts, note_withheld=_noted())
     servicer = HydrateServicer(hydrator)
     await process.serve(
         settings,
@@ -47,7 +49,7 @@ async def run(process: Process, settings: HydrateSettings) -> None:
     )
 
 
-def _counted() -> Callable[[Withheld, Surface], None]:
+def _noted() -> Callable[[Withheld, Surface], None]:
     """Counts what is withheld, by reason and surface."""
     counter = telemetry.counter(
         "feed.hydrate.withheld", unit="{post}", description="Posts that were asked for and not shown to their viewer."

@@ -1,4 +1,4 @@
-"""The cache in Redis: `post`, `user` and `hidden` in `feedkit.keys`, which hydrate alone fills in."""
+"""The cache in Redis: `post`, `counts`, `user` and `hidden` in `feedkit.keys`, which hydrate alone fills in."""
 
 import logging
 import time
@@ -12,7 +12,7 @@ from feedkit.cursor import created_at_ms
 from feedkit.redis import Redis
 from google.protobuf.message import DecodeError
 
-from hydrate_service.hydration import Cached
+from hydrate_service.hydration import Cached, Counts
 from hydrate_service.visibility import Author, Hides
 
 logger = logging.getLogger(__name__)
@@ -35,18 +35,18 @@ class CacheStore:
         self, post_ids: Sequence[int], author_ids: Sequence[int], viewer_id: int = 0
     ) -> Cached[post_pb2.Post]:
         """See `hydration.Cache`."""
-        wanted = [*map(keys.post, post_ids), *map(keys.user, author_ids)]
+        wanted = [*map(keys.post, post_ids), *map(keys.counts, post_ids), *map(keys.user, author_ids)]
         if viewer_id:
             wanted.append(keys.hidden(viewer_id))
         (values,) = await self._redis.run(key_scripts.get_many(wanted))
         payloads = iter(list(map(keys.payload, values)))
         # In the order of the keys: each takes as many as it has ids.
         posts = _decoded(_post, post_ids, payloads)
+        counts = _decoded(keys.decode_counts, post_ids, payloads)
         authors = _decoded(_author, author_ids, payloads)
         hides = _decoded(_hides, [viewer_id] if viewer_id else [], payloads)
-        return Cached(
-            posts, {author_id: author for author_id, author in authors.items() if author}, hides.get(viewer_id)
-        )
+        known = {author_id: author for author_id, author in authors.items() if author}
+        return Cached(posts, dict[int, Author | None](known), hides.get(viewer_id), dict[int, Counts](counts))
 
 
 class PostLeases:
@@ -68,6 +68,28 @@ class PostLeases:
                 key_scripts.fill(keys.post(post_id), token, _post_payload(found.get(post_id)), self._life_ms)
                 for post_id, token in tokens.items()
                 if post_id in found or created_at_ms(post_id) < settled
+            )
+        )
+
+
+class CountsLeases:
+    """Fills in counts. Of a post that is gone there are none, and none are filled in. See `truth.Leases`."""
+
+    def __init__(self, redis: Redis, life_seconds: float) -> None:
+        self._redis = redis
+        self._life_ms = int(life_seconds * 1000)
+
+    async def take(self, ids: Collection[int]) -> Mapping[int, bytes]:
+        """Take the leases that are free."""
+        return await _take(self._redis, {post_id: keys.counts(post_id) for post_id in ids})
+
+    async def fill(self, tokens: Mapping[int, bytes], found: Mapping[int, Counts]) -> None:
+        """Fill in what was found."""
+        await self._redis.run(
+            *(
+                key_scripts.fill(keys.counts(post_id), token, _counts_payload(found[post_id]), self._life_ms)
+                for post_id, token in tokens.items()
+                if post_id in found
             )
         )
 
@@ -153,6 +175,10 @@ def _hides(payload: bytes) -> Hides:
 
 def _post_payload(post: post_pb2.Post | None) -> bytes:
     return b"" if post is None else post.SerializeToString()
+
+
+def _counts_payload(counts: Counts) -> bytes:
+    return keys.encode_counts(keys.Counts(counts.likes, counts.reposts, counts.replies))
 
 
 def _author_payload(author: Author) -> bytes:

@@ -1,13 +1,16 @@
-"""What may be shown of each post that is asked for: its body and its author's name, or why not.
+"""What may be shown of each post that is asked for: its body, its author's name and its counts, or why not.
 
-Pure: posts, authors and what is hidden from the viewer come from a cache, and what it does not know from the truth;
+Pure: posts, counts, authors and what is hidden from the viewer come from a cache, and what it does not know from the truth;
 `visibility` decides. What cannot be had now makes outcomes UNAVAILABLE and never an error, because a caller with half of a
-page can still show that half.
+page can still show that half. Counts decide on nothing: a post whose counts cannot be had is shown without them.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from feedkit.errors import FeedError
 
 from hydrate_service.truth import NOT_NOW
 from hydrate_service.visibility import (
@@ -22,12 +25,33 @@ from hydrate_service.visibility import (
     judged,
 )
 
+logger = logging.getLogger(__name__)
+
 
 class Post(Protocol):
     """As much of a post as hydration looks at."""
 
     id: int
     author_id: int
+
+
+class Counts(Protocol):
+    """What others did with a post."""
+
+    @property
+    def likes(self) -> int:
+        """How many people like it."""
+        ...
+
+    @property
+    def reposts(self) -> int:
+        """How many people have reposted it."""
+        ...
+
+    @property
+    def replies(self) -> int:
+        """How many replies to it there are."""
+        ...
 
 
 Value = TypeVar("Value")
@@ -45,13 +69,14 @@ class Cached(NamedTuple, Generic[PostT]):
     authors: dict[int, Author | None]
     hides: Hides | None
     """None: it does not know, or was not asked."""
+    counts: dict[int, Counts]
 
 
 class Cache(Protocol[PostT]):
     """Where everything is looked for first."""
 
     async def read(self, post_ids: Sequence[int], author_ids: Sequence[int], viewer_id: int = 0) -> Cached[PostT]:
-        """What is known of posts, of authors and, unless that is 0, of what is hidden from a viewer.
+        """What is known of posts and their counts, of authors and, unless that is 0, of what is hidden from a viewer.
 
         In one round trip. Raises one of NOT_NOW.
         """
@@ -79,6 +104,8 @@ class Shown(NamedTuple, Generic[PostT]):
 
     post: PostT
     author_name: str
+    counts: Counts | None
+    """None: not known now."""
 
 
 Outcome: TypeAlias = Shown[PostT] | Objection
@@ -95,14 +122,16 @@ class Hydrator(Generic[PostT]):
         hides: Reads[Hides],
         blocks: Blocks,
         *,
+        counts: Reads[Counts],
         note_withheld: Callable[[Withheld, Surface], None],
     ) -> None:
-        """`hides` are read by viewer. `note_withheld` is told of each post that is withheld."""
+        """`hides` are read by viewer, and `counts` by post. `note_withheld` is told of each post that is withheld."""
         self._cache = cache
         self._posts = posts
         self._authors = authors
         self._hides = hides
         self._blocks = blocks
+        self._counts = counts
         self._note_withheld = note_withheld
 
     async def hydrate(
@@ -118,7 +147,29 @@ class Hydrator(Generic[PostT]):
         wanted, guessed = list(dict.fromkeys(asked)), list(dict.fromkeys(told.values()))
         if not wanted:
             return {}
-        posts, authors, hides = await self._cached(wanted, guessed, viewer_id)
+        cached = await self._cached(wanted, guessed, viewer_id)
+        judging = self._judged(wanted, told, cached, viewer_id, surface)
+        if uncounted := _uncounted(wanted, cached):
+            judgements, counted = await asyncio.gather(judging, self._counted(uncounted))
+            cached.counts.update(counted)
+        else:
+            judgements = await judging
+        outcomes = {post_id: _outcome(post_id, cached, judgements) for post_id in wanted}
+        for outcome in outcomes.values():
+            if isinstance(outcome, Withheld):
+                self._note_withheld(outcome, surface)
+        return outcomes
+
+    async def _judged(
+        self,
+        wanted: Iterable[int],
+        told: Mapping[int, int],
+        cached: Cached[PostT],
+        viewer_id: int,
+        surface: Surface,
+    ) -> Mapping[int, Author | Objection]:
+        """What there is against showing posts of each of their writers; also completes what is known of the posts."""
+        posts, authors, hides, _ = cached
         if unknown := [post_id for post_id in wanted if post_id not in posts]:
             posts.update(await self._posts.load(unknown))
         for post_id, author_id in told.items():
@@ -130,20 +181,23 @@ class Hydrator(Generic[PostT]):
         unnamed = writers - authors.keys()
         if unnamed or (others and (hides is None or hides.more_block)):
             named, hides = await asyncio.gather(
-                self._named(unnamed, guessed), self._hides_among(others, viewer_id, hides)
+                self._named(unnamed, told.values()), self._hides_among(others, viewer_id, hides)
             )
             authors.update(named)
-        viewing = Viewing(viewer_id, surface, hides if viewer_id else NOTHING_HIDDEN)
-        judgements = judged(writers, authors, viewing)
-        outcomes = {post_id: _outcome(post_id, posts, judgements) for post_id in wanted}
-        for outcome in outcomes.values():
-            if isinstance(outcome, Withheld):
-                self._note_withheld(outcome, surface)
-        return outcomes
+        return judged(writers, authors, Viewing(viewer_id, surface, hides if viewer_id else NOTHING_HIDDEN))
+
+    async def _counted(self, post_ids: Collection[int]) -> Mapping[int, Counts]:
+        """The counts of posts, as far as they can be had: whatever goes wrong with them, the posts are shown."""
+        try:
+            counts = await self._counts.load(post_ids)
+        except FeedError as error:
+            logger.warning("posts are shown without their counts: %s", error)
+            return {}
+        return {post_id: one for post_id, one in counts.items() if one is not None}
 
     async def _named(self, authors: set[int], looked_for: Iterable[int]) -> Known[Author]:
         """What is known of authors, of whom only some have been looked for in the cache."""
-        _, found, _ = await self._cached([], sorted(authors.difference(looked_for)))
+        _, found, _, _ = await self._cached([], sorted(authors.difference(looked_for)))
         if unknown := authors - found.keys():
             found.update(await self._authors.load(unknown))
         return found
@@ -165,18 +219,28 @@ class Hydrator(Generic[PostT]):
 
     async def _cached(self, post_ids: Sequence[int], author_ids: Sequence[int], viewer_id: int = 0) -> Cached[PostT]:
         if not post_ids and not author_ids:
-            return Cached({}, {}, None)
+            return Cached({}, {}, None, {})
         try:
             return await self._cache.read(post_ids, author_ids, viewer_id)
         except NOT_NOW:
-            return Cached({}, {}, None)
+            return Cached({}, {}, None, {})
 
 
-def _outcome(post_id: int, posts: Known[PostT], judgements: Mapping[int, Author | Objection]) -> Outcome[PostT]:
-    if post_id not in posts:
+def _uncounted(wanted: Iterable[int], cached: Cached[PostT]) -> list[int]:
+    """The posts whose counts have to be asked for: also those not known yet, so that both come together."""
+    posts, counts = cached.posts, cached.counts
+    return [
+        post_id for post_id in wanted if post_id not in counts and (post_id not in posts or posts[post_id] is not None)
+    ]
+
+
+def _outcome(post_id: int, known: Cached[PostT], judgements: Mapping[int, Author | Objection]) -> Outcome[PostT]:
+    if post_id not in known.posts:
         return Unavailable("post")
-    post = posts[post_id]
+    post = known.posts[post_id]
     if post is None:
         return Withheld.NOT_FOUND
     judgement = judgements[post.author_id]
-    return Shown(post, judgement.name) if isinstance(judgement, Author) else judgement
+    if isinstance(judgement, Author):
+        return Shown(post, judgement.name, known.counts.get(post_id))
+    return judgement

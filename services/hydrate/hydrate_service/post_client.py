@@ -1,4 +1,4 @@
-"""Posts, from the service `post`."""
+"""Posts and their counts, from the service `post`."""
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
@@ -22,3 +22,9 @@ class PostClient:
         deadline.begin(CALL_SECONDS)  # not that of the request that happened to begin the read
         response = await self._stub.BatchGetPosts(post_pb2.BatchGetPostsRequest(post_ids=post_ids))
         return {post.id: post for post in response.posts}
+
+    async def counts(self, post_ids: Collection[int]) -> Mapping[int, post_pb2.EngagementCounts]:
+        """The counts of those of the posts that stand, for `truth.SharedReads`."""
+        deadline.begin(CALL_SECONDS)  # as above
+        response = await self._stub.BatchGetCounts(post_pb2.BatchGetCountsRequest(post_ids=post_ids))
+        return {one.post_id: one.counts for one in response.posts}

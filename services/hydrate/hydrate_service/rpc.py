@@ -44,10 +44,14 @@ class HydrateServicer(hydrate_pb2_grpc.HydrateServiceServicer):
 
 def _write(outcome: Outcome[post_pb2.Post], hydration: hydrate_pb2.Hydration) -> None:
     match outcome:
-        case Shown(post, author_name):
+        case Shown(post, author_name, counts):
             shown = hydration.post
             shown.post.CopyFrom(post)
             shown.author_name = author_name
+            if counts is not None:
+                # Assigning sets the message even where all are 0, which is not the same as unset.
+                told = shown.counts
+                told.likes, told.reposts, told.replies = counts.likes, counts.reposts, counts.replies
         case Withheld():
             hydration.withheld = _REASONS[outcome]
         case Unavailable(dependency):

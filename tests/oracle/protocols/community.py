@@ -138,9 +138,8 @@ class Community:
         posts = SharedReads(truth.posts, PostLeases(redis, LONG), lambda: LONG)
         authors = SharedReads(truth.authors, AuthorLeases(redis, LONG), lambda: LONG)
         hides = SharedReads(truth.hides, HidesLeases(redis, LONG), lambda: LONG)
-        return _Hydration(
-            Hydrator(HydratesCache(redis), posts, authors, hides, truth, note_withheld=lambda reason, surface: None)
-        )
+        cache = HydratesCache(redis)
+        return _Hydration(Hydrator(cache, posts, authors, hides, truth, counts=truth, note_withheld=_unnoted))
 
     def _build_timeline(self, hydration: "_Hydration") -> None:
         truth, redis = TimelinesTruth(self.truth, self._turns), self.redis
@@ -480,9 +479,13 @@ class _Hydration:
         return [_outcome(outcome) for outcome in outcomes.values()]
 
 
+def _unnoted(_reason: HydratesWithheld, _surface: Surface) -> None:
+    """What is withheld is nothing to be told of here."""
+
+
 def _outcome(outcome: HydratesOutcome[post_pb2.Post]) -> Outcome[HydratedPost]:
     match outcome:
-        case HydratesShown(post, author_name):
+        case HydratesShown(post, author_name, _):
             return Shown(HydratedPost(post, author_name))
         case HydratesWithheld.NOT_FOUND:
             return Withheld()

@@ -10,6 +10,7 @@ from fanout_service.leaving import ShrunkAuthor
 from fanout_service.timelines import Entry, Recent
 from feed.post.v1 import post_pb2
 from feedkit.errors import NotFound
+from hydrate_service.hydration import Counts
 from hydrate_service.visibility import Author, Hides
 from timeline_service.pulled_index import Changes
 from timeline_service.source import Stretch
@@ -290,6 +291,10 @@ class HydratesTruth:
     async def between(self, viewer_id: int, author_ids: Collection[int]) -> Collection[int]:
         """See `hydration.Blocks`."""
         return (await self.hides([viewer_id]))[viewer_id].blocked
+
+    async def load(self, ids: Collection[int]) -> Mapping[int, Counts | None]:
+        """See `hydration.Reads`: of counts, on which nothing depends, nothing is known."""
+        return {}
 
 
 def _others(one: int, pairs: Iterable[tuple[int, int]]) -> set[int]:

@@ -13,7 +13,7 @@ from feed.graph.v1 import graph_pb2
 from feed.post.v1 import post_pb2
 from feedkit import key_scripts, keys, redis
 from feedkit.cursor import first_id_at
-from hydrate_service.cache_store import SETTLED_MS, AuthorLeases, CacheStore, HidesLeases, PostLeases
+from hydrate_service.cache_store import SETTLED_MS, AuthorLeases, CacheStore, CountsLeases, HidesLeases, PostLeases
 from hydrate_service.hydration import Hydrator, Outcome, Shown
 from hydrate_service.truth import SharedReads
 from hydrate_service.visibility import NOTHING_HIDDEN, Author, Hides, Surface, Withheld
@@ -21,6 +21,7 @@ from hydrate_service.visibility import NOTHING_HIDDEN, Author, Hides, Surface, W
 pytestmark = pytest.mark.integration
 
 LIFE_SECONDS = 900.0
+NONE = keys.Counts(0, 0, 0)
 VIC = 5
 _ids = count(1000)
 Value = TypeVar("Value")
@@ -45,10 +46,15 @@ class Truth:
         self.posts: dict[int, post_pb2.Post] = {}
         self.authors: dict[int, Author] = {}
         self.hides: dict[int, Hides] = {}
-        self.reads = 0
+        self.counts: dict[int, keys.Counts] = {}
+        self.reads = self.count_reads = 0
         self.looks: asyncio.Queue[None] = asyncio.Queue()
         self.may_answer: asyncio.Event | None = None
         """What the next read waits for between its look and its answer."""
+        self.counting = asyncio.Event()
+        """Set when a read of counts has looked."""
+        self.may_count: asyncio.Event | None = None
+        """What reads of counts wait for between their look and their answer."""
 
     def written(self, author_id: int = 7) -> post_pb2.Post:
         """A new post."""
@@ -58,6 +64,15 @@ class Truth:
 
     async def load_posts(self, ids: Collection[int]) -> Mapping[int, post_pb2.Post]:
         return await self._answer({id: self.posts[id] for id in ids if id in self.posts})
+
+    async def load_counts(self, ids: Collection[int]) -> Mapping[int, keys.Counts]:
+        """Counted apart, so that `reads` are those which a post needs to be shown."""
+        self.count_reads += 1
+        found = {id: self.counts.get(id, NONE) for id in ids if id in self.posts}
+        self.counting.set()
+        if self.may_count:
+            await self.may_count.wait()
+        return found
 
     async def load_authors(self, ids: Collection[int]) -> Mapping[int, Author]:
         return await self._answer({id: self.authors[id] for id in ids if id in self.authors})
@@ -81,13 +96,16 @@ class Truth:
 class Process:
     """The parts of one process of hydrate that share reads. Entered and left, so that its fills are done."""
 
-    def __init__(self, cache: redis.Redis, truth: Truth) -> None:
+    def __init__(self, cache: redis.Redis, truth: Truth, count_seconds: float = 5.0) -> None:
         self._shared = (
             SharedReads(truth.load_posts, PostLeases(cache, LIFE_SECONDS), lambda: 5.0),
             SharedReads(truth.load_authors, AuthorLeases(cache, LIFE_SECONDS), lambda: 5.0),
             SharedReads(truth.load_hides, HidesLeases(cache, LIFE_SECONDS), lambda: 5.0),
         )
-        self._hydrator = Hydrator(CacheStore(cache), *self._shared, truth, note_withheld=lambda reason, surface: None)
+        self._counts = SharedReads(truth.load_counts, CountsLeases(cache, LIFE_SECONDS), lambda: count_seconds)
+        self._hydrator = Hydrator(
+            CacheStore(cache), *self._shared, truth, counts=self._counts, note_withheld=lambda reason, surface: None
+        )
         self._open = AsyncExitStack()
 
     async def hydrate(self, *post_ids: int, viewer: int = 0) -> dict[int, Outcome[post_pb2.Post]]:
@@ -96,6 +114,7 @@ class Process:
     async def __aenter__(self) -> "Process":
         for shared in self._shared:
             await self._open.enter_async_context(shared)
+        await self._open.enter_async_context(self._counts)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -129,7 +148,7 @@ async def life_ms(cache: redis.Redis, key: str) -> int:
 
 async def test_what_was_read_is_filled_in_for_everybody(cache: redis.Redis, truth: Truth) -> None:
     post = truth.written()
-    shown = {post.id: Shown(post, "Ann")}
+    shown = {post.id: Shown(post, "Ann", NONE)}
     assert await hydrated(cache, truth, post.id) == shown
     reads = truth.reads
     assert await hydrated(cache, truth, post.id) == shown
@@ -142,9 +161,9 @@ async def test_what_was_read_is_filled_in_for_everybody(cache: redis.Redis, trut
 async def test_values_that_were_not_written_by_us_cost_no_answer(cache: redis.Redis, truth: Truth) -> None:
     post = truth.written()
     await cache.run(("DEL", keys.user(7)), ("SET", keys.post(post.id), b"V\xff"), ("HSET", keys.user(7), "name", "Ann"))
-    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann")}
+    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann", NONE)}
     await cache.run(("DEL", keys.user(7)), ("SET", keys.user(7), b"V\xff"))
-    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann")}
+    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann", NONE)}
     await cache.run(("DEL", keys.user(7)))
 
 
@@ -189,14 +208,14 @@ async def test_that_there_is_no_user_is_not_remembered(cache: redis.Redis, truth
     post = truth.written(author_id)
     assert await hydrated(cache, truth, post.id) == {post.id: Withheld.AUTHOR_NOT_FOUND}
     truth.authors[author_id] = Author(author_id, "Cleo")
-    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Cleo")}
+    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Cleo", NONE)}
 
 
 async def test_what_somebody_else_is_filling_in_is_read_from_the_truth(cache: redis.Redis, truth: Truth) -> None:
     post = truth.written()
     token = key_scripts.new_token()
     await cache.run(key_scripts.take_lease(keys.post(post.id), token))
-    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann")}
+    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann", NONE)}
     assert await held(cache, keys.post(post.id)) == keys.lease(token)
 
 
@@ -210,7 +229,7 @@ async def test_a_delete_while_a_fill_is_under_way_is_not_undone_by_it(cache: red
         del truth.posts[post.id]
         await cache.run(key_scripts.forget(keys.post(post.id)))  # and now the delete is acknowledged
         may_answer.set()
-        assert await early == {post.id: Shown(post, "Ann")}
+        assert await early == {post.id: Shown(post, "Ann", NONE)}
     assert await held(cache, keys.post(post.id)) is None
 
 
@@ -245,7 +264,7 @@ async def test_an_edit_shows_at_the_next_look_whoever_fills_in_when(cache: redis
             looks += [asyncio.create_task(process.hydrate(post.id)) for process in (one, another) for _ in range(3)]
             await edit(number)
             answer = await (one, another)[number % 2].hydrate(post.id)
-            assert answer == {post.id: Shown(truth.posts[post.id], "Ann")}
+            assert answer == {post.id: Shown(truth.posts[post.id], "Ann", NONE)}
         await asyncio.gather(*looks)
 
 
@@ -254,7 +273,7 @@ async def test_an_edit_shows_at_the_next_look_whoever_fills_in_when(cache: redis
 
 async def test_how_an_author_stands_is_filled_in_with_the_name(cache: redis.Redis, truth: Truth) -> None:
     post = truth.written(author_id := next(_ids))
-    for suspended, expected in ((True, Withheld.AUTHOR_SUSPENDED), (False, Shown(post, "Eve"))):
+    for suspended, expected in ((True, Withheld.AUTHOR_SUSPENDED), (False, Shown(post, "Eve", NONE))):
         truth.authors[author_id] = Author(author_id, "Eve", suspended)
         await cache.run(key_scripts.forget(keys.user(author_id)))
         assert await hydrated(cache, truth, post.id) == {post.id: expected}
@@ -299,7 +318,7 @@ async def test_a_block_is_seen_by_who_comes_after_it_also_while_an_older_look_is
         async with asyncio.timeout(5):
             assert await process.hydrate(post.id, viewer=viewer) == {post.id: Withheld.BLOCKED}
         may_answer.set()
-        assert await early == {post.id: Shown(post, "Ann")}
+        assert await early == {post.id: Shown(post, "Ann", NONE)}
         assert await process.hydrate(post.id, viewer=viewer) == {post.id: Withheld.BLOCKED}
     assert await hydrated(cache, truth, post.id, viewer=viewer) == {post.id: Withheld.BLOCKED}
 
@@ -319,7 +338,7 @@ async def test_blocks_and_unblocks_show_at_the_next_look_whoever_fills_in_when(
             truth.hides[viewer] = NOTHING_HIDDEN if number % 2 else Hides([7], (), more_block=False)
             await cache.run(key_scripts.forget(keys.hidden(viewer)))
             answer = await (one, another)[number // 2 % 2].hydrate(post.id, viewer=viewer)
-            assert answer == {post.id: Shown(post, "Ann") if number % 2 else Withheld.BLOCKED}
+            assert answer == {post.id: Shown(post, "Ann", NONE) if number % 2 else Withheld.BLOCKED}
         await asyncio.gather(*looks)
 
 
@@ -333,6 +352,63 @@ async def test_fifty_at_once_that_miss_are_few_reads(cache: redis.Redis, truth: 
     assert truth.reads <= 15
 
 
+# --- counts ------------------------------------------------------------------------------------------------------------
+
+
+async def test_counts_are_filled_in_and_read_again_when_they_are_forgotten(cache: redis.Redis, truth: Truth) -> None:
+    post = truth.written()
+    for counts in (keys.Counts(3, 1, 2), keys.Counts(10**12, 0, 0)):
+        truth.counts[post.id] = counts
+        await cache.run(key_scripts.forget(keys.counts(post.id)))
+        assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann", counts)}
+        reads = truth.count_reads
+        assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann", counts)}
+        assert truth.count_reads == reads, "the second time from the cache"
+    assert await held(cache, keys.counts(post.id)) == keys.value(keys.encode_counts(counts))
+    assert 0 < await life_ms(cache, keys.counts(post.id)) <= LIFE_SECONDS * 1000
+
+
+async def test_no_counts_are_filled_in_of_what_is_not_there(cache: redis.Redis, truth: Truth) -> None:
+    absent = next(_ids)
+    await hydrated(cache, truth, absent)
+    assert keys.payload(await held(cache, keys.counts(absent))) is None
+
+
+async def test_counts_that_were_not_written_by_us_are_read_from_the_truth(cache: redis.Redis, truth: Truth) -> None:
+    post = truth.written()
+    await cache.run(("SET", keys.counts(post.id), b"V\xff"))
+    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann", NONE)}
+
+
+async def test_a_like_while_counts_are_being_filled_in_is_not_lost_in_the_cache(
+    cache: redis.Redis, truth: Truth
+) -> None:
+    """The fill has looked before the like and writes after it was told of."""
+    post = truth.written()
+    may_count = truth.may_count = asyncio.Event()
+    async with Process(cache, truth) as process:
+        early = asyncio.create_task(process.hydrate(post.id))
+        await truth.counting.wait()
+        truth.counts[post.id] = keys.Counts(1, 0, 0)
+        await cache.run(key_scripts.forget(keys.counts(post.id)))
+        may_count.set()
+        assert await early == {post.id: Shown(post, "Ann", NONE)}
+    assert await held(cache, keys.counts(post.id)) is None
+    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann", keys.Counts(1, 0, 0))}
+
+
+async def test_counts_that_come_late_are_left_out_and_cached_for_whoever_comes_next(
+    cache: redis.Redis, truth: Truth
+) -> None:
+    post = truth.written()
+    may_count = truth.may_count = asyncio.Event()
+    async with Process(cache, truth, count_seconds=0.01) as process:
+        assert await process.hydrate(post.id) == {post.id: Shown(post, "Ann", None)}
+        may_count.set()
+    assert await hydrated(cache, truth, post.id) == {post.id: Shown(post, "Ann", NONE)}
+    assert truth.count_reads == 1
+
+
 # --- without Redis -----------------------------------------------------------------------------------------------------
 
 
@@ -341,7 +417,7 @@ async def test_without_redis_the_truth_is_told(truth: Truth) -> None:
         settings = redis.RedisSettings.model_validate({"redis_url": server.url})
         async with redis.connect(settings) as cache, Process(cache, truth) as process:
             post, absent = truth.written(), next(_ids)
-            expected = {post.id: Shown(post, "Ann"), absent: Withheld.NOT_FOUND}
+            expected = {post.id: Shown(post, "Ann", NONE), absent: Withheld.NOT_FOUND}
             assert await process.hydrate(post.id, absent, viewer=VIC) == expected
             server.kill()
             truth.hides[VIC] = Hides([7], (), more_block=False)
