@@ -3,6 +3,7 @@
 import math
 import secrets
 import socket
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -29,7 +30,9 @@ from fanout_service.consumer.dead_letters import DeadLetters
 from fanout_service.consumer.membership import Membership, broker_configuration
 from fanout_service.consumer.topic_consumer import Consumes, Topic, TopicConsumer, consuming
 from fanout_service.delivery import Delivery, Sizes
+from fanout_service.engagement_events import EngagementEvents
 from fanout_service.erase import Erase
+from fanout_service.feature_store import FeatureStore
 from fanout_service.graph_client import GraphClient
 from fanout_service.graph_events import GraphEvents
 from fanout_service.history_store import HistoryStore
@@ -119,7 +122,8 @@ def _consumers(
     """One for each topic, with the work that it has to do."""
     length = settings.timeline_length
     timelines = TimelineStore(store, length=length, life_days=settings.timeline_days)
-    cached = CacheStore(store, Lengths(settings.own_length, settings.recents_length))
+    lengths = Lengths(settings.own_length, settings.recents_length)
+    cached = CacheStore(store, lengths, feature_days=settings.feature_days)
     sizes = Sizes(settings.push_batch, settings.chunk_size, settings.fanout_authors_at_once)
     delivery = Delivery(graph, timelines, ChunkTopic(producer), sizes)
     rebuild = Rebuild(timelines, graph, post, length)
@@ -129,6 +133,7 @@ def _consumers(
     pace = Pace(settings.reconciles_per_second)
     post_events = PostEvents(cached, graph, recents, delivery, wishes)
     graph_events, account_events = GraphEvents(cached, graph, wishes), AccountEvents(cached, wishes)
+    engagement_events = EngagementEvents(FeatureStore(store, settings), time.time)
     repairs = Repairs(rebuild, reconcile, erase, pace, settings.reconciles_at_once)
 
     def consumer(work: Work, topic: Topic[Any]) -> Consumes:
@@ -140,6 +145,7 @@ def _consumers(
         consumer(Work.GRAPH_EVENTS, topics.graph(graph_events, account_events, settings.fanout_event_batch)),
         consumer(Work.CHUNKS, topics.chunks(delivery)),
         consumer(Work.WISHES, topics.wishes(repairs, settings.reconcile_batch)),
+        consumer(Work.ENGAGEMENT_EVENTS, topics.engagement(engagement_events, settings.engagement_batch)),
     ]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from feedkit import key_scripts, keys
+from feedkit import feature_keys, key_scripts, keys
 from feedkit.redis import Command, Redis
 
 from fanout_service.events import PostChange, PostEvent
@@ -21,9 +21,11 @@ class Lengths(NamedTuple):
 class CacheStore:
     """Implements `post_events.CachedPosts`, `graph_events.CachedEdges` and `account_events.CachedUsers`."""
 
-    def __init__(self, redis: Redis, lengths: Lengths) -> None:
+    def __init__(self, redis: Redis, lengths: Lengths, *, feature_days: int) -> None:
+        """`feature_days`: how long no features are noted of a deleted user."""
         self._redis = redis
         self._lengths = lengths
+        self._ended_ms = feature_days * 86_400_000
 
     async def posts_changed(self, events: Sequence[PostEvent]) -> None:
         """See `post_events.CachedPosts`."""
@@ -59,4 +61,5 @@ class CacheStore:
         await self._redis.run(
             *[key_scripts.forget(key(user_id)) for user_id in user_ids for key in cached],
             *map(key_scripts.delete_timeline, user_ids),
+            *[command for user_id in user_ids for command in feature_keys.end(user_id, self._ended_ms)],
         )

@@ -1,7 +1,13 @@
 """Settings of the service `fanout`."""
 
 from feedkit.kafka import KafkaSettings
-from feedkit.key_settings import CelebritySettings, OwnSettings, RecentsSettings, TimelineLifeSettings
+from feedkit.key_settings import (
+    CelebritySettings,
+    OwnSettings,
+    RecentsSettings,
+    SignalsSettings,
+    TimelineLifeSettings,
+)
 from feedkit.redis import RedisSettings
 from feedkit.server import GrpcServerSettings
 from pydantic import Field, ValidationInfo, field_validator
@@ -97,6 +103,38 @@ class CelebrityLineSettings(CelebritySettings):
         return seconds
 
 
+class FeatureSettings(SignalsSettings):
+    """What is kept of what people do with posts, for the ranked view."""
+
+    engagement_batch: int = Field(
+        default=200,
+        ge=1,
+        le=5000,
+        description="How many engagement events are summed up and written together at most. More cost less each; fewer let "
+        "posts be delivered in between.",
+    )
+    seen_length: int = Field(
+        default=1000,
+        ge=1,
+        le=10_000,
+        description="How many of the posts that a viewer has seen are remembered, 8 bytes each.",
+    )
+    affinity_authors: int = Field(
+        default=500,
+        ge=1,
+        le=5000,
+        description="For how many authors it is remembered how a viewer takes them, 12 bytes each. Of more, those are "
+        "dropped who leave the viewer coolest.",
+    )
+    feature_days: int = Field(
+        default=28,
+        ge=1,
+        le=3650,
+        description="How long it is remembered what a viewer has seen and liked, and how an author is taken, since the "
+        "last time. Of a deleted user nothing is noted for so long: longer than events may be late.",
+    )
+
+
 class FanoutSettings(
     GrpcServerSettings,
     ConsumerSettings,
@@ -105,6 +143,7 @@ class FanoutSettings(
     OwnSettings,
     RecentsSettings,
     TimelineLifeSettings,
+    FeatureSettings,
 ):
     """What `fanout` can be told."""
 

@@ -58,6 +58,7 @@ class FanoutServicer(fanout_pb2_grpc.FanoutServiceServicer):
             threshold_since=since,
             threshold_cause=_CAUSES[line.cause],
             threshold_leader=leader,
+            engagement_lag_events=await self._lag.of(Work.ENGAGEMENT_EVENTS),
         )
 
     async def _leader_and_line(self) -> str:

@@ -13,6 +13,8 @@ class Work(Enum):
     GRAPH_EVENTS = "graph"
     CHUNKS = "chunks"
     WISHES = "reconcile"
+    ENGAGEMENT_EVENTS = "engagement"
+    """They change no timeline, so it has settled without them."""
 
 
 class Outbox(Protocol):

@@ -1,14 +1,23 @@
-"""The four topics that this service consumes."""
+"""The five topics that this service consumes."""
 
 from collections.abc import Sequence
 
 from feed.events.v1 import events_pb2
 from feedkit import kafka
+from feedkit.feature_keys import DWELL_SECONDS
 
 from fanout_service.account_events import AccountEvents
 from fanout_service.consumer.records import Poisonous, kind, reader
 from fanout_service.consumer.topic_consumer import Topic
 from fanout_service.delivery import Delivery
+from fanout_service.engagement_events import (
+    Engagement,
+    EngagementChange,
+    EngagementEvent,
+    EngagementEvents,
+    Impressions,
+    SeenPost,
+)
 from fanout_service.events import (
     AccountChange,
     AccountEvent,
@@ -32,6 +41,7 @@ SUBSCRIPTIONS = {
     Work.GRAPH_EVENTS: Subscription(kafka.GRAPH_EVENTS, "feed.fanout.graph"),
     Work.CHUNKS: Subscription(kafka.FANOUT_CHUNKS, "feed.fanout.chunks"),
     Work.WISHES: Subscription(kafka.RECONCILE, "feed.fanout.reconcile"),
+    Work.ENGAGEMENT_EVENTS: Subscription(kafka.ENGAGEMENT_EVENTS, "feed.fanout.engagement"),
 }
 
 POST_CHANGES = {
@@ -54,6 +64,17 @@ ACCOUNT_CHANGES = {
     events_pb2.USER_EVENT_KIND_RESTORED: AccountChange.RESTORED,
     events_pb2.USER_EVENT_KIND_DELETED: AccountChange.DELETED,
     events_pb2.USER_EVENT_KIND_VIEW_CHOSEN: AccountChange.VIEW_CHOSEN,
+}
+
+ENGAGEMENT_CHANGES = {
+    events_pb2.ENGAGEMENT_EVENT_KIND_LIKED: EngagementChange.LIKED,
+    events_pb2.ENGAGEMENT_EVENT_KIND_UNLIKED: EngagementChange.UNLIKED,
+    events_pb2.ENGAGEMENT_EVENT_KIND_REPOSTED: EngagementChange.REPOSTED,
+    events_pb2.ENGAGEMENT_EVENT_KIND_UNREPOSTED: EngagementChange.UNREPOSTED,
+    events_pb2.ENGAGEMENT_EVENT_KIND_REPLIED: EngagementChange.REPLIED,
+    events_pb2.ENGAGEMENT_EVENT_KIND_UNREPLIED: EngagementChange.UNREPLIED,
+    events_pb2.ENGAGEMENT_EVENT_KIND_LESS_LIKE_THIS: EngagementChange.LESS_LIKE_THIS,
+    events_pb2.ENGAGEMENT_EVENT_KIND_HIDDEN: EngagementChange.HIDDEN,
 }
 
 
@@ -89,6 +110,12 @@ def wishes(repairs: Repairs, most: int) -> Topic[AnyWish]:
     return Topic(kafka.RECONCILE, read, repairs.carry_out, most)
 
 
+def engagement(events: EngagementEvents, most: int) -> Topic[EngagementEvent]:
+    """What people did with posts; what is taken together is summed up."""
+    read = reader(kind(events_pb2.EngagementEvent, _engagement), kind(events_pb2.ImpressionsEvent, _impressions))
+    return Topic(kafka.ENGAGEMENT_EVENTS, read, events.handle, most)
+
+
 def _post_event(message: events_pb2.PostEvent) -> PostEvent:
     if (change := POST_CHANGES.get(message.kind)) is None:
         raise Poisonous("the kind of the event is not told")
@@ -117,3 +144,17 @@ def _wish(message: events_pb2.ReconcileWish) -> Wish:
 
 def _erase_wish(message: events_pb2.EraseWish) -> EraseWish:
     return EraseWish(message.user_id)
+
+
+def _engagement(message: events_pb2.EngagementEvent) -> Engagement:
+    if (change := ENGAGEMENT_CHANGES.get(message.kind)) is None:
+        raise Poisonous("the kind of the event is not told")
+    return Engagement(message.actor_id, message.post_id, message.author_id, change, message.occurred_at_ms / 1000)
+
+
+def _impressions(message: events_pb2.ImpressionsEvent) -> Impressions:
+    posts = [
+        SeenPost(seen.post_id, seen.author_id, seen.dwell_ms / 1000, seen.dwell_ms >= DWELL_SECONDS * 1000)
+        for seen in message.posts
+    ]
+    return Impressions(message.viewer_id, posts, message.occurred_at_ms / 1000)
