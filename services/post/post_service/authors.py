@@ -41,15 +41,29 @@ class Authors:
 
         Raises NotFound (USER_NOT_FOUND), PermissionDenied (ACCOUNT_SUSPENDED); Unavailable where nobody can tell.
         """
+        if await self._standing_of(user_id, field) is Standing.SUSPENDED:
+            raise PermissionDenied("ACCOUNT_SUSPENDED", f"{field}: the account {user_id} is suspended")
+
+    async def require_account(self, user_id: int, field: str) -> None:
+        """See that somebody, whom the request names by `field`, is there, suspended or not.
+
+        Raises NotFound (USER_NOT_FOUND); Unavailable where nobody can tell.
+        """
+        await self._standing_of(user_id, field)
+
+    async def _standing_of(self, user_id: int, field: str) -> Standing:
         if self._clock() < self._until.get(user_id, 0.0):
-            return
+            return Standing.ACTIVE
         # What is told may be as old as the question.
         until = self._clock() + self._seconds
         standing = await self._standing(user_id)
         if standing is None:
             raise user_not_found(user_id, field)
-        if standing is Standing.SUSPENDED:
-            raise PermissionDenied("ACCOUNT_SUSPENDED", f"{field}: the account {user_id} is suspended")
+        if standing is Standing.ACTIVE:
+            self._remember_active(user_id, until)
+        return standing
+
+    def _remember_active(self, user_id: int, until: float) -> None:
         # Those asked for last come last.
         self._until.pop(user_id, None)
         self._until[user_id] = until

@@ -32,6 +32,17 @@ class PostSettings(GrpcServerSettings, PostgresSettings, RedisSettings, OwnSetti
     idempotency_purge_seconds: float = Field(
         default=60.0, gt=0, description="How often expired idempotency keys are removed."
     )
+    impression_days: int = Field(
+        default=30,
+        gt=0,
+        description="For how many days impressions and feedback are kept, for training. Likes, reposts and replies stay.",
+    )
+    retention_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        description="How often impressions and feedback that are too old are removed, and what users left who were deleted "
+        "a while ago is looked for once more.",
+    )
     id_lease_seconds: float = Field(
         default=15.0,
         ge=1,

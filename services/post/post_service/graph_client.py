@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feedkit.channel import Channel
+from feedkit.errors import NotFound
 
 from post_service.authors import Standing
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 SERVICE = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
 SECONDS = 2.0
-"""The longest that word of an author is waited for."""
+"""The longest that an answer is waited for."""
 
 
 class GraphClient:
@@ -29,3 +30,12 @@ class GraphClient:
             return None
         suspended = response.users[0].standing == graph_pb2.USER_STANDING_SUSPENDED
         return Standing.SUSPENDED if suspended else Standing.ACTIVE
+
+    async def apart(self, user_id: int, other_id: int) -> bool | None:
+        """Whether one of two users blocks the other; None if the first is there no more."""
+        request = graph_pb2.BatchGetRelationshipsRequest(viewer_id=user_id, user_ids=[other_id])
+        try:
+            response = await self._stub.BatchGetRelationships(request, timeout=SECONDS)
+        except NotFound:
+            return None
+        return any(other.blocking or other.blocked_by for other in response.relationships)

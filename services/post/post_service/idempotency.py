@@ -1,20 +1,12 @@
 """Idempotency keys: a request with a key that was used before must be the request that it was used for."""
 
-import asyncio
 import hashlib
 import json
-import logging
-from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from feedkit.errors import FailedPrecondition, FeedError
+from feedkit.errors import FailedPrecondition
 
 from post_service.post import Draft
-
-logger = logging.getLogger(__name__)
-
-PURGE_BATCH = 1000
-"""How many expired keys one statement removes, so that none holds its locks for long."""
 
 
 class Key(NamedTuple):
@@ -39,7 +31,9 @@ class Earlier(NamedTuple):
 
 def fingerprint(draft: Draft) -> bytes:
     """32 bytes that two drafts of one author share only if they are the same."""
-    canonical = json.dumps([draft.content, draft.media], separators=(",", ":"))
+    # What replies to nothing is as it was before there were replies, so that keys from then are still known.
+    parts = [draft.content, draft.media, *([draft.reply_to] if draft.reply_to else [])]
+    canonical = json.dumps(parts, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).digest()
 
 
@@ -49,19 +43,3 @@ def check_same(key: Key, earlier: Earlier) -> None:
         raise FailedPrecondition(
             "IDEMPOTENCY_KEY_REUSED", "idempotency_key: it was used for another post within the last 24 hours"
         )
-
-
-async def purge(remove: Callable[[int], Awaitable[int]], every_seconds: float) -> None:
-    """Remove expired keys for ever: `remove` takes at most so many away and returns how many there were.
-
-    A failure is logged and tried again at the next turn; an expired key does no harm, it only takes up room.
-    """
-    while True:
-        await asyncio.sleep(every_seconds)
-        try:
-            while await remove(PURGE_BATCH) == PURGE_BATCH:
-                continue
-        except FeedError as error:
-            logger.warning("expired idempotency keys were not removed: %s", error)
-        except Exception:
-            logger.exception("expired idempotency keys were not removed")

@@ -29,6 +29,8 @@ class Post(NamedTuple):
     media: tuple[Medium, ...]
     edited_at_ms: int
     """Unix milliseconds; 0 if never."""
+    reply_to: int = 0
+    """The post to which it replies; 0 if to none. That one may have been deleted since."""
 
     @property
     def created_at_ms(self) -> int:
@@ -61,6 +63,8 @@ class Draft(NamedTuple):
     author_id: int
     content: str
     media: tuple[Medium, ...]
+    reply_to: int = 0
+    """The post to which it is to reply; 0: to none."""
 
     def check(self) -> None:
         """Raise InvalidArgument where there is nothing to see."""
@@ -69,7 +73,7 @@ class Draft(NamedTuple):
 
     def as_post(self, post_id: int) -> Post:
         """The post as first written."""
-        return Post(post_id, self.author_id, self.content, self.media, edited_at_ms=0)
+        return Post(post_id, self.author_id, self.content, self.media, edited_at_ms=0, reply_to=self.reply_to)
 
 
 def _shows(content: str, media: tuple[Medium, ...]) -> bool:

@@ -5,14 +5,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 
 from feedkit.cursor import MAX_ID, Position, clamp_page_size
-from feedkit.errors import PermissionDenied, post_not_found
+from feedkit.errors import NotFound, PermissionDenied, post_not_found
 
+from post_service.audience import Audience
 from post_service.authors import Authors
 from post_service.idempotency import Earlier, Key, check_same
 from post_service.post import Draft, Edit, Post
-
-SLICE = 500
-"""How many posts, and how many idempotency keys, are erased at a time, so that no statement holds its locks for long."""
+from post_service.traits import Outline, Traits
 
 
 class Created(NamedTuple):
@@ -44,13 +43,6 @@ class Held(NamedTuple):
     deleted: bool
 
 
-class Erased(NamedTuple):
-    """How many posts are gone for good, and whether nothing of their author is left."""
-
-    posts: int
-    done: bool
-
-
 class Ids(Protocol):
     """Where ids come from."""
 
@@ -70,7 +62,10 @@ class Writing(Protocol):
         ...
 
     async def add(self, post: Post, key: Key | None) -> None:
-        """Write a post, for which the key stands from now on."""
+        """Write a post, for which the key stands from now on; what it replies to counts it.
+
+        Raises NotFound where what it replies to does not stand.
+        """
         ...
 
     async def hold(self, post_id: int) -> Held | None:
@@ -81,8 +76,8 @@ class Writing(Protocol):
         """Write text and media of a post that stands; the post with the time of that."""
         ...
 
-    async def delete(self, post_id: int, author_id: int) -> None:
-        """Delete a post that stands."""
+    async def delete(self, post: Post) -> None:
+        """Delete a post that stands; what it replies to counts it no longer."""
         ...
 
 
@@ -97,12 +92,8 @@ class Store(Protocol):
         """Those of the posts that stand, by id."""
         ...
 
-    async def retract(self, author_id: int, at_most: int) -> list[int]:
-        """Delete some posts of an author who is gone, without an event. Ids of deleted ones, these or others."""
-        ...
-
-    async def erase(self, author_id: int, post_ids: Sequence[int], at_most_keys: int) -> Erased:
-        """Remove deleted posts of an author for good, and some of the author's idempotency keys."""
+    async def outlines(self, post_ids: Sequence[int]) -> dict[int, Outline]:
+        """What is to be known of those of the posts that stand, by id."""
         ...
 
     async def ids_of_author(self, author_id: int, before_id: int, limit: int) -> list[int]:
@@ -140,17 +131,19 @@ class Posts:
     may do so because the first try ended between the two.
     """
 
-    def __init__(self, store: Store, caches: Caches, ids: Ids, authors: Authors) -> None:
+    def __init__(self, store: Store, caches: Caches, ids: Ids, authors: Authors, audience: Audience) -> None:
         self._store = store
         self._caches = caches
         self._ids = ids
         self._authors = authors
+        self._audience = audience
 
     async def create(self, draft: Draft, idempotency_key: str) -> Created:
         """Write a post, or find the one for which the key (empty: none) stands.
 
-        Raises InvalidArgument, NotFound (the author), PermissionDenied (the author is suspended), FailedPrecondition (the
-        key was used for something else), Aborted (it is in use just now), Unavailable.
+        Raises InvalidArgument, NotFound (the author; what is replied to, also where one of the two authors blocks the
+        other), PermissionDenied (the author is suspended), FailedPrecondition (the key was used for something else),
+        Aborted (it is in use just now), Unavailable.
         """
         draft.check()
         await self._authors.require(draft.author_id, "author_id")
@@ -159,15 +152,28 @@ class Posts:
         return created
 
     async def _write(self, draft: Draft, key: Key | None) -> Created:
+        # Asked before, so that no transaction waits for an answer; but whoever has replied already is not refused.
+        refusal = await self._refusal(draft)
         async with self._store.writing() as writing:
             if key and (earlier := await writing.claim(key)):
                 check_same(key, earlier)
                 # As it was first written, whatever became of it since: the request is the same, so it has all of it.
                 return Created(draft.as_post(earlier.post_id), replayed=True)
+            if refusal:
+                raise refusal
             # Not before the key is ours: a retry must find its post even where no ids can be made.
             post = draft.as_post(await self._ids.next_id())
             await writing.add(post, key)
         return Created(post, replayed=False)
+
+    async def _refusal(self, draft: Draft) -> NotFound | None:
+        """Why a draft cannot reply to what it names."""
+        if draft.reply_to:
+            try:
+                await self._audience.require(draft.author_id, "author_id", draft.reply_to)
+            except NotFound as refusal:
+                return refusal
+        return None
 
     async def get(self, post_id: int) -> Post:
         """One post. Raises NotFound, also for a deleted one."""
@@ -180,6 +186,11 @@ class Posts:
         """Those of the posts that stand, each once, in the order asked for."""
         found = await self._store.read(post_ids)
         return [found[post_id] for post_id in dict.fromkeys(post_ids) if post_id in found]
+
+    async def traits(self, post_ids: Sequence[int]) -> list[Traits]:
+        """The traits of those of the posts that stand, each once, in the order asked for."""
+        found = await self._store.outlines(post_ids)
+        return [Traits.of(found[post_id]) for post_id in dict.fromkeys(post_ids) if post_id in found]
 
     async def of_author(self, author_id: int, page_size: int, page_token: str) -> Page:
         """A page of an author's posts. Raises InvalidArgument for a token that is no cursor."""
@@ -225,21 +236,8 @@ class Posts:
                 raise post_not_found(post_id)
             _require_own(held.post, actor_id)
             if not held.deleted:
-                await writing.delete(post_id, actor_id)
+                await writing.delete(held.post)
         await self._caches.forget(actor_id, [post_id])
-
-    async def erase(self, author_id: int) -> Erased:
-        """Erase a slice of what somebody wrote who has been deleted. Again and again, until nothing is left.
-
-        A post whose creation was under way when its author was deleted may be found by a later call only; its event tells
-        of it. Raises FailedPrecondition (USER_NOT_DELETED), Unavailable.
-        """
-        await self._authors.require_deleted(author_id)
-        post_ids = await self._store.retract(author_id, SLICE)
-        # In between, as ids that are gone cannot be forgotten any more; and after the deletion, as nobody can fill in then
-        # what they say. Whoever dies here has left them to be found again.
-        await self._caches.forget(author_id, post_ids)
-        return await self._store.erase(author_id, post_ids, SLICE)
 
 
 def _require_own(post: Post, actor_id: int) -> None:

@@ -8,13 +8,15 @@ from datetime import timedelta
 import asyncpg
 from feed.events.v1 import events_pb2
 from feedkit import deadline, kafka, outbox
-from feedkit.errors import Aborted, Unavailable
+from feedkit.errors import Aborted, Unavailable, post_not_found
 from feedkit.postgres import Connection, Database
 
 from post_service import pull_query
+from post_service.engagement_store import NOW_MS, REPLY, counting, tell
 from post_service.idempotency import Earlier, Key
 from post_service.post import Medium, Post
-from post_service.posts import Erased, Held
+from post_service.posts import Held
+from post_service.traits import Outline
 
 ANSWER_SECONDS = 0.1
 """What a request that waited for a key keeps of its deadline, to say that it waited in vain."""
@@ -32,9 +34,20 @@ RETURNING true
 _EARLIER = "SELECT fingerprint, post_id FROM idempotency_keys WHERE author_id = $1 AND key = $2"
 _ADD = """
 WITH taken AS (UPDATE idempotency_keys SET post_id = $1 WHERE author_id = $2 AND key = $5)
-INSERT INTO posts (id, author_id, content, media) VALUES ($1, $2, $3, $4::jsonb)
+INSERT INTO posts (id, author_id, content, media, reply_to) VALUES ($1, $2, $3, $4::jsonb, nullif($6::bigint, 0))
 """
-_POST = "id, author_id, content, media, coalesce((extract(epoch FROM edited_at) * 1000)::bigint, 0)"
+# What is counted less may have been deleted, but not erased.
+_COUNT_REPLY = f"""
+WITH parent AS (
+    SELECT id AS post_id, {REPLY}::smallint AS kind, $2::integer AS change, author_id FROM posts
+    WHERE id = $1 AND ($2 < 0 OR NOT deleted)
+),
+counted AS ({counting("parent")})
+SELECT author_id, {NOW_MS} FROM parent
+"""  # noqa: S608 (made of constants)
+_POST = (
+    "id, author_id, content, media, coalesce((extract(epoch FROM edited_at) * 1000)::bigint, 0), coalesce(reply_to, 0)"
+)
 _HOLD = f"SELECT {_POST}, deleted FROM posts WHERE id = $1 FOR UPDATE"  # noqa: S608 (made of constants)
 # By the clock at the moment of the edit, not of its transaction's begin: whoever waited for another's edit came later. An
 # edit is never earlier than one before it, nor than the post, whose time is by another clock.
@@ -45,30 +58,13 @@ WHERE id = $1
 RETURNING {_POST}
 """  # noqa: S608 (made of constants)
 _DELETE = "UPDATE posts SET deleted = true WHERE id = $1"
+_AUTHOR_OF = "SELECT author_id FROM posts WHERE id = $1 AND NOT deleted"
+# Texts without a hashtag need not travel.
+_OUTLINES = """
+SELECT id, media <> '[]'::jsonb, reply_to IS NOT NULL, CASE WHEN position('#' IN content) > 0 THEN content ELSE '' END
+FROM posts WHERE id = ANY($1::bigint[]) AND NOT deleted
+"""
 _READ = f"SELECT {_POST} FROM posts WHERE id = ANY($1::bigint[]) AND NOT deleted"  # noqa: S608 (made of constants)
-# What somebody else is changing is left for the next slice.
-_RETRACT = """
-UPDATE posts SET deleted = true WHERE id IN (
-    SELECT id FROM posts WHERE author_id = $1 AND NOT deleted LIMIT $2 FOR UPDATE SKIP LOCKED
-)
-"""
-_RETRACTED = "SELECT id FROM posts WHERE author_id = $1 AND deleted LIMIT $2"
-_ERASE = """
-DELETE FROM posts WHERE id IN (
-    SELECT id FROM posts WHERE id = ANY($1::bigint[]) AND deleted FOR UPDATE SKIP LOCKED
-)
-"""
-_ERASE_KEYS = """
-DELETE FROM idempotency_keys WHERE author_id = $1 AND key IN (
-    SELECT key FROM idempotency_keys WHERE author_id = $1 LIMIT $2 FOR UPDATE SKIP LOCKED
-)
-"""
-# Deleted and standing posts are asked for apart, because each has an index of its own.
-_LEFT = """
-SELECT EXISTS (SELECT FROM posts WHERE author_id = $1 AND NOT deleted)
-    OR EXISTS (SELECT FROM posts WHERE author_id = $1 AND deleted)
-    OR EXISTS (SELECT FROM idempotency_keys WHERE author_id = $1)
-"""
 _IDS_OF_AUTHOR = """
 SELECT id FROM posts WHERE author_id = $1 AND NOT deleted AND id < $2 ORDER BY id DESC LIMIT $3
 """
@@ -107,20 +103,16 @@ class PostStore:
             rows = await connection.fetch(_READ, post_ids)
         return {row[0]: _post(row) for row in rows}
 
-    async def retract(self, author_id: int, at_most: int) -> list[int]:
-        """Delete some posts of an author who is gone, without an event. Ids of deleted ones, these or others."""
+    async def author_of(self, post_id: int) -> int | None:
+        """Whose a post is; None where no such post stands."""
         async with self._database.connection() as connection:
-            await connection.execute(_RETRACT, author_id, at_most)
-            rows = await connection.fetch(_RETRACTED, author_id, at_most)
-        return [row[0] for row in rows]
+            return await connection.fetchval(_AUTHOR_OF, post_id)
 
-    async def erase(self, author_id: int, post_ids: Sequence[int], at_most_keys: int) -> Erased:
-        """Remove deleted posts of an author for good, and some of the author's idempotency keys."""
+    async def outlines(self, post_ids: Sequence[int]) -> dict[int, Outline]:
+        """What is to be known of those of the posts that stand, by id."""
         async with self._database.connection() as connection:
-            removed = _count(await connection.execute(_ERASE, post_ids))
-            await connection.execute(_ERASE_KEYS, author_id, at_most_keys)
-            left = await connection.fetchval(_LEFT, author_id)
-        return Erased(removed, done=not left)
+            rows = await connection.fetch(_OUTLINES, post_ids)
+        return {row[0]: Outline(*row) for row in rows}
 
     async def ids_of_author(self, author_id: int, before_id: int, limit: int) -> list[int]:
         """The newest posts of an author with ids below a bound."""
@@ -166,20 +158,28 @@ class PostgresWriting:
         return Earlier(*row)
 
     async def add(self, post: Post, key: Key | None) -> None:
-        """Write a post and its event."""
+        """Write a post and its events; what it replies to counts it."""
         try:
             await self._connection.execute(
-                _ADD, post.id, post.author_id, post.content, _stored(post.media), key.key if key else None
+                _ADD,
+                post.id,
+                post.author_id,
+                post.content,
+                _stored(post.media),
+                key.key if key else None,
+                post.reply_to,
             )
         except asyncpg.UniqueViolationError as error:
             # Only a database that lost leases it had granted, by a failover, can let this happen. Nothing was written.
             raise Unavailable("IDS_UNAVAILABLE", f"the id {post.id} exists already") from error
         await self._tell(post.id, post.author_id, events_pb2.POST_EVENT_KIND_CREATED)
+        if post.reply_to and not await self._count_reply(post, 1, events_pb2.ENGAGEMENT_EVENT_KIND_REPLIED):
+            raise post_not_found(post.reply_to)
 
     async def hold(self, post_id: int) -> Held | None:
         """A post, deleted or not; its row stays locked."""
         row = await self._connection.fetchrow(_HOLD, post_id)
-        return Held(_post(row), deleted=row[5]) if row else None
+        return Held(_post(row), deleted=row[6]) if row else None
 
     async def edit(self, post: Post) -> Post:
         """Write text and media of a post, and its event; the post with the time of that, by the database's clock."""
@@ -187,10 +187,27 @@ class PostgresWriting:
         await self._tell(post.id, post.author_id, events_pb2.POST_EVENT_KIND_EDITED)
         return _post(row)
 
-    async def delete(self, post_id: int, author_id: int) -> None:
-        """Delete a post, and write its event."""
-        await self._connection.execute(_DELETE, post_id)
-        await self._tell(post_id, author_id, events_pb2.POST_EVENT_KIND_DELETED)
+    async def delete(self, post: Post) -> None:
+        """Delete a post, and write its events; what it replies to counts it no longer."""
+        await self._connection.execute(_DELETE, post.id)
+        await self._tell(post.id, post.author_id, events_pb2.POST_EVENT_KIND_DELETED)
+        if post.reply_to:
+            await self._count_reply(post, -1, events_pb2.ENGAGEMENT_EVENT_KIND_UNREPLIED)
+
+    async def _count_reply(self, reply: Post, change: int, kind: events_pb2.EngagementEventKind.ValueType) -> bool:
+        """Count a reply, and tell of it. False where there is nothing that could count it."""
+        parent = await self._connection.fetchrow(_COUNT_REPLY, reply.reply_to, change)
+        if parent is None:
+            return False
+        event = events_pb2.EngagementEvent(
+            actor_id=reply.author_id,
+            post_id=reply.reply_to,
+            author_id=parent[0],
+            kind=kind,
+            occurred_at_ms=parent[1],
+        )
+        await tell(self._connection, [event])
+        return True
 
     async def _tell(self, post_id: int, author_id: int, kind: events_pb2.PostEventKind.ValueType) -> None:
         self.wrote = True
@@ -208,15 +225,11 @@ class ExpiredKeys:
         """Remove some. Returns how many."""
         async with self._database.connection() as connection:
             status = await connection.execute(_PURGE, at_most)
-        return _count(status)
-
-
-def _count(status: str) -> int:
-    return int(status.removeprefix("DELETE "))
+        return int(status.removeprefix("DELETE "))
 
 
 def _post(row: asyncpg.Record) -> Post:
-    return Post(row[0], row[1], row[2], _media(row[3]), row[4])
+    return Post(row[0], row[1], row[2], _media(row[3]), row[4], row[5])
 
 
 def _stored(media: tuple[Medium, ...]) -> str:

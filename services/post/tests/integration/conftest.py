@@ -20,9 +20,16 @@ from feedkit import channel, postgres, redis
 from feedkit.invalidation import Invalidation
 from feedkit.postgres import Database
 from feedkit.redis import Redis
+from post_service.audience import Audience
 from post_service.authors import Authors, Standing
 from post_service.cache_store import CacheStore
 from post_service.config import PostSettings
+from post_service.engagement import Engagements
+from post_service.engagement_store import EngagementStore
+from post_service.erasure import Erasure
+from post_service.erasure_store import ErasureStore
+from post_service.impression_store import ImpressionStore
+from post_service.impressions import Impressions
 from post_service.posts import Posts
 from post_service.store import PostStore
 from post_service.worker_lease import Ids, Terms
@@ -123,8 +130,45 @@ def authors(standings: dict[int, Standing | None]) -> Authors:
 
 
 @pytest.fixture
-def posts(store: PostStore, redis_client: Redis, ids: Ids, authors: Authors) -> Posts:
-    return Posts(store, CacheStore(Invalidation(redis_client), own_length=50), ids, authors)
+def blocks() -> set[frozenset[int]]:
+    """Pairs of users one of whom blocks the other."""
+    return set()
+
+
+@pytest.fixture
+def audience(store: PostStore, standings: dict[int, Standing | None], blocks: set[frozenset[int]]) -> Audience:
+    async def apart(user_id: int, other_id: int) -> bool | None:
+        if standings.get(user_id, Standing.ACTIVE) is None:
+            return None
+        return frozenset({user_id, other_id}) in blocks
+
+    return Audience(store.author_of, apart)
+
+
+@pytest.fixture
+def caches(redis_client: Redis) -> CacheStore:
+    return CacheStore(Invalidation(redis_client), own_length=50)
+
+
+@pytest.fixture
+def posts(store: PostStore, caches: CacheStore, ids: Ids, authors: Authors, audience: Audience) -> Posts:
+    return Posts(store, caches, ids, authors, audience)
+
+
+@pytest.fixture
+def engagements(database: Database, authors: Authors, audience: Audience) -> Engagements:
+    return Engagements(EngagementStore(database), authors, audience)
+
+
+@pytest.fixture
+def impressions(database: Database, authors: Authors) -> Impressions:
+    return Impressions(ImpressionStore(database), authors)
+
+
+@pytest.fixture
+def erasure(database: Database, caches: CacheStore, authors: Authors) -> Erasure:
+    """Whose erasure has begun is at once remembered by nobody."""
+    return Erasure(ErasureStore(database, remembered=timedelta(0)), caches, authors)
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,10 @@ from feedkit.errors import DeadlineExceeded, NotFound, PermissionDenied, Unavail
 from feedkit.invalidation import Invalidation
 from feedkit.keys import PostList
 from feedkit.redis import Redis, RedisSettings
+from post_service.audience import Audience
 from post_service.authors import Authors, Standing
 from post_service.cache_store import CacheStore
+from post_service.erasure import Erasure
 from post_service.post import Draft, Edit
 from post_service.posts import Posts
 from post_service.store import PostStore
@@ -35,9 +37,9 @@ EDIT = Edit("other", None)
 
 
 @pytest.fixture
-def posts(store: PostStore, redis_client: Redis, ids: Ids, authors: Authors) -> Posts:
+def posts(store: PostStore, redis_client: Redis, ids: Ids, authors: Authors, audience: Audience) -> Posts:
     """With short own lists."""
-    return Posts(store, CacheStore(Invalidation(redis_client), OWN_LENGTH), ids, authors)
+    return Posts(store, CacheStore(Invalidation(redis_client), OWN_LENGTH), ids, authors, audience)
 
 
 async def write(posts: Posts, key: str = "") -> int:
@@ -114,9 +116,9 @@ class Foretold:
 
 
 @pytest.fixture
-def foretold(store: PostStore, redis_client: Redis, authors: Authors) -> Posts:
+def foretold(store: PostStore, redis_client: Redis, authors: Authors, audience: Audience) -> Posts:
     """Whose next post has the id 5."""
-    return Posts(store, CacheStore(Invalidation(redis_client), OWN_LENGTH), Foretold(5), authors)
+    return Posts(store, CacheStore(Invalidation(redis_client), OWN_LENGTH), Foretold(5), authors, audience)
 
 
 async def test_that_there_is_no_such_post_is_forgotten_when_there_is(foretold: Posts, redis_client: Redis) -> None:
@@ -271,19 +273,19 @@ async def test_an_edit_that_is_refused_forgets_nothing(posts: Posts, redis_clien
 
 
 async def test_nothing_of_an_author_who_is_erased_is_kept(
-    posts: Posts, redis_client: Redis, standings: dict[int, Standing | None]
+    posts: Posts, erasure: Erasure, redis_client: Redis, standings: dict[int, Standing | None]
 ) -> None:
     written = [await write(posts) for _ in range(3)]
     await fill_own(redis_client, written)
     for post_id in written:
         await fill(redis_client, keys.post(post_id), BODY)
     standings[AUTHOR] = None
-    await posts.erase(AUTHOR)
+    await erasure.erase(AUTHOR)
     assert await redis_client.run(("DBSIZE",)) == [0]
 
 
 async def test_bodies_are_forgotten_after_their_posts_are_deleted_and_before_these_are_gone(
-    posts: Posts, redis_client: Redis, standings: dict[int, Standing | None], sql: Sql
+    posts: Posts, erasure: Erasure, redis_client: Redis, standings: dict[int, Standing | None], sql: Sql
 ) -> None:
     """So that nobody can fill one in afterwards, and whoever dies in between leaves them to be found."""
     post_id = await write(posts)
@@ -292,7 +294,7 @@ async def test_bodies_are_forgotten_after_their_posts_are_deleted_and_before_the
     await sql.execute("CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE query_canceled; END'")
     await sql.execute("CREATE TRIGGER die BEFORE DELETE ON posts FOR EACH ROW EXECUTE FUNCTION die()")
     with pytest.raises(DeadlineExceeded):
-        await posts.erase(AUTHOR)
+        await erasure.erase(AUTHOR)
     assert await held(redis_client, keys.post(post_id)) is None
     assert await sql.fetch("SELECT id, deleted FROM posts") == [(post_id, True)]
 
@@ -315,8 +317,8 @@ async def other_client(other_valkey: Valkey) -> AsyncGenerator[Redis]:
 
 
 @pytest.fixture
-def other_posts(store: PostStore, other_client: Redis, ids: Ids, authors: Authors) -> Posts:
-    return Posts(store, CacheStore(Invalidation(other_client), OWN_LENGTH), ids, authors)
+def other_posts(store: PostStore, other_client: Redis, ids: Ids, authors: Authors, audience: Audience) -> Posts:
+    return Posts(store, CacheStore(Invalidation(other_client), OWN_LENGTH), ids, authors, audience)
 
 
 async def write_and_delete_quickly(posts: Posts) -> None:

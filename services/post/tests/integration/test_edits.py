@@ -10,6 +10,7 @@ from feed.events.v1 import events_pb2
 from feedkit.errors import InvalidArgument, NotFound, PermissionDenied
 from feedkit.invalidation import Invalidation
 from feedkit.redis import Redis
+from post_service.audience import Audience
 from post_service.authors import Authors, Standing
 from post_service.cache_store import CacheStore
 from post_service.post import Draft, Edit, Medium, Post
@@ -92,8 +93,10 @@ class FarAhead:
         return (time.time_ns() // 1_000_000 - 1_704_067_200_000 + 3_600_000) << 22
 
 
-async def test_no_edit_is_earlier_than_its_post(store: PostStore, redis_client: Redis, authors: Authors) -> None:
-    ahead = Posts(store, CacheStore(Invalidation(redis_client), own_length=50), FarAhead(), authors)
+async def test_no_edit_is_earlier_than_its_post(
+    store: PostStore, redis_client: Redis, authors: Authors, audience: Audience
+) -> None:
+    ahead = Posts(store, CacheStore(Invalidation(redis_client), own_length=50), FarAhead(), authors, audience)
     post = (await ahead.create(Draft(AUTHOR, "text", ()), "")).post
     assert (await ahead.edit(AUTHOR, post.id, OTHER)).edited_at_ms == post.created_at_ms
 

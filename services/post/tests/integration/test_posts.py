@@ -38,7 +38,7 @@ async def test_a_post_is_read_back_as_it_was_written(posts: Posts) -> None:
     draft = Draft(7, "Grüße\n\t👩‍👧 \u0301'; DROP TABLE posts", (PICTURE, PICTURE._replace(alt_text="")))
     created = await posts.create(draft, "")
     assert await posts.get(created.post.id) == created.post
-    assert created.post[1:4] == draft
+    assert (*created.post[1:4], created.post.reply_to) == draft
 
 
 async def test_the_creation_time_is_the_millisecond_in_the_id(posts: Posts) -> None:
