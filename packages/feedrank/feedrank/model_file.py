@@ -1,17 +1,21 @@
-"""The file of a trained model: a zip of the graph that ONNX Runtime runs and of what it means.
+"""The file of a trained model: JSON, so that loading it runs no code of it, and anybody can read it.
 
-- `model.json`: `format`, `version`, `trained_at_ms`, `features`, `signals`, `neutral` (a value for each feature),
-  `calibration` (slope and intercept for each signal; they are in the graph already) and `metrics` (what training found out)
-- `model.onnx`: the graph, from `features` (float, n × F) to `probabilities` (float, n × 5)
-
-Loading one runs no code of it: there is no pickle in it. The same model makes the same bytes.
+| member | holds |
+|---|---|
+| `format` | 1 |
+| `version` | when it was trained, in UTC, and a hash of what it predicts: `20260131T235959Z-1a2b3c4d` |
+| `trained_at_ms` | Unix milliseconds |
+| `features`, `signals` | the names of what goes in and of what comes out |
+| `neutral` | for each feature: what it is where it says nothing |
+| `calibration` | for each signal: slope and intercept of its log odds over the sum of its trees |
+| `metrics` | what training found out |
+| `trees` | for each signal: trees; a tree is a number, or `[feature, threshold, low, high]` with two trees |
 """
 
 import hashlib
 import json
+import math
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,16 +27,15 @@ from numpy.typing import NDArray
 
 from feedrank.features import FEATURES, NEUTRAL
 from feedrank.signals import PREDICTED
+from feedrank.trees import MOST_LEAVES, Forest, Split, Tree, leaves
 
 FORMAT = 1
 """Of files that this module writes, and the only one that it reads."""
-LARGEST_MEMBER = 64 << 20
-"""Bytes; a member that is larger is not read."""
+LARGEST = 64 << 20
+"""Bytes; a larger file is not read."""
 
 UNCALIBRATED = ((1.0, 0.0),) * len(PREDICTED)
 """The slopes and intercepts that change nothing."""
-
-_MEANING, _GRAPH = "model.json", "model.onnx"
 
 
 class ModelError(Exception):
@@ -44,106 +47,135 @@ class ModelFile:
     """What a file says."""
 
     version: str
-    """When it was trained, in UTC, and the beginning of the hash of its graph: `20260131T235959Z-1a2b3c4d`."""
     trained_at_ms: int
     """Unix milliseconds."""
     neutral: NDArray[np.float32]
-    """(F,): what each feature is where it says nothing, for `effects`."""
+    """(F,): what each feature is where it says nothing."""
     calibration: Sequence[tuple[float, float]]
-    """Slope and intercept of each signal of PREDICTED: its log odds are slope times what the trees say, plus intercept."""
+    """For each signal of PREDICTED: slope and intercept of its log odds over the sum of its trees."""
     metrics: Mapping[str, Any]
     """What training found out; whatever JSON holds."""
-    graph: bytes
-    """The ONNX model."""
+    forest: Forest
 
 
 def write(
     path: Path,
-    graph: bytes,
+    forest: Forest,
     *,
     trained_at_ms: int,
     neutral: NDArray[np.floating] = NEUTRAL,
     calibration: Sequence[tuple[float, float]] = UNCALIBRATED,
     metrics: Mapping[str, Any] | None = None,
 ) -> str:
-    """Write a model of this program's FEATURES and PREDICTED, in one step for whoever reads it. Returns its version."""
+    """Write a model of this program's FEATURES and PREDICTED, in one step for whoever reads it. Returns its version.
+
+    Raises ValueError where a number is not finite, in `metrics` too.
+    """
+    predicts = {
+        "neutral": {name: float(value) for name, value in zip(FEATURES, neutral, strict=True)},
+        "calibration": {name: [float(a), float(b)] for name, (a, b) in zip(PREDICTED, calibration, strict=True)},
+        "trees": {signal: list(forest[signal]) for signal in PREDICTED},
+    }
     trained_at = datetime.fromtimestamp(trained_at_ms / 1_000, UTC)
-    version = f"{trained_at:%Y%m%dT%H%M%SZ}-{_short_hash(graph)}"
-    meaning = {
+    version = f"{trained_at:%Y%m%dT%H%M%SZ}-{_hash(predicts)}"
+    members = {
         "format": FORMAT,
         "version": version,
         "trained_at_ms": trained_at_ms,
         "features": FEATURES,
         "signals": PREDICTED,
-        "neutral": [float(value) for value in neutral],
-        "calibration": [[float(slope), float(intercept)] for slope, intercept in calibration],
         "metrics": dict(metrics or {}),
+        **predicts,
     }
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(member, allow_nan=False)}" for name, member in members.items())
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    with zipfile.ZipFile(unfinished, "w") as archive:
-        for name, content in ((_MEANING, json.dumps(meaning, indent=2).encode()), (_GRAPH, graph)):
-            archive.writestr(zipfile.ZipInfo(name, trained_at.timetuple()[:6]), content, zipfile.ZIP_DEFLATED)
+    unfinished.write_text(f"{{\n{lines}\n}}\n", "ascii")
     unfinished.replace(path)
     return version
 
 
 def read(path: Path) -> ModelFile:
     """What a file says. Raises ModelError where it is not there, is malformed, or is not meant for this program."""
-    meaning, graph = _members(path)
-    if (found := meaning.get("format")) != FORMAT:
+    members = _members(path)
+    if (found := members.get("format")) != FORMAT:
         raise ModelError(f"{path}: the file is of format {found!r}; this program reads format {FORMAT}")
-    _agree(path, "features", meaning.get("features"), FEATURES)
-    _agree(path, "signals", meaning.get("signals"), PREDICTED)
+    for what, ours in (("features", FEATURES), ("signals", PREDICTED)):
+        if difference := _difference(members.get(what), ours):
+            raise ModelError(f"{path}: the model has other {what}: {difference}")
     try:
         file = ModelFile(
-            version=str(meaning["version"]),
-            trained_at_ms=int(meaning["trained_at_ms"]),
-            neutral=np.array(meaning["neutral"], np.float32),
-            calibration=[(float(slope), float(intercept)) for slope, intercept in meaning["calibration"]],
-            metrics=dict(meaning["metrics"]),
-            graph=graph,
+            version=str(members["version"]),
+            trained_at_ms=int(members["trained_at_ms"]),
+            neutral=np.array([_number(members["neutral"][name]) for name in FEATURES], np.float32),
+            calibration=[_pair(members["calibration"][name]) for name in PREDICTED],
+            metrics=dict(members["metrics"]),
+            forest={name: [_tree(tree) for tree in members["trees"][name]] for name in PREDICTED},
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{path}: {_MEANING} is malformed: {error!r}") from error
-    if file.neutral.shape != NEUTRAL.shape or not np.isfinite(file.neutral).all():
-        raise ModelError(f"{path}: {_MEANING} is malformed: 'neutral' is not one number for each feature")
-    if not file.version.endswith(f"-{_short_hash(graph)}"):
-        raise ModelError(f"{path}: the graph is not the one that version {file.version} was written with")
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: the file is malformed: {error!r}") from error
+    if not file.version.endswith(f"-{_hash({name: members[name] for name in ('neutral', 'calibration', 'trees')})}"):
+        raise ModelError(f"{path}: what it predicts was changed since version {file.version} was written")
     return file
 
 
-def _members(path: Path) -> tuple[dict[str, Any], bytes]:
-    """The meaning and the graph, as they lie in the file."""
+def _members(path: Path) -> dict[str, Any]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            for name in (_MEANING, _GRAPH):
-                if archive.getinfo(name).file_size > LARGEST_MEMBER:
-                    raise ModelError(f"{path}: {name} is larger than {LARGEST_MEMBER} bytes")
-            meaning, graph = json.loads(archive.read(_MEANING)), archive.read(_GRAPH)
+        if (size := path.stat().st_size) > LARGEST:
+            raise ModelError(f"{path}: {size} bytes are too many for a model")
+        members = json.loads(path.read_bytes())
     except OSError as error:
-        raise ModelError(f"{path}: the model cannot be read: {error.strerror or error}") from error
-    except KeyError as error:
-        raise ModelError(f"{path}: this is no model: {error.args[0]}") from error
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
+        raise ModelError(f"{path}: the model cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: this is no model, or a damaged one: {error}") from error
-    if not isinstance(meaning, dict):
-        raise ModelError(f"{path}: {_MEANING} is malformed: it is no object")
-    return cast("dict[str, Any]", meaning), graph
+    if not isinstance(members, dict):
+        raise ModelError(f"{path}: this is no model")
+    return cast("dict[str, Any]", members)
 
 
-def _agree(path: Path, what: str, theirs: object, ours: Sequence[str]) -> None:
-    """Refuse a model whose columns are not ours, and name those that differ."""
+def _difference(theirs: object, ours: Sequence[str]) -> str | None:
+    """In words, by name; None where both are the same in the same order."""
     if theirs == list(ours):
-        return
+        return None
     if not isinstance(theirs, list):
-        raise ModelError(f"{path}: {_MEANING} is malformed: {what!r} is no list")
+        return "none are named"
     names = [str(name) for name in cast("list[object]", theirs)]
     differences = [
         *(f"{name!r} is unknown here" for name in names if name not in ours),
         *(f"{name!r} is unknown to it" for name in ours if name not in names),
-    ] or [f"{their!r} stands where {our!r} is here" for their, our in zip(names, ours, strict=False) if their != our]
-    raise ModelError(f"{path}: the model was trained on other {what}: {', '.join(differences) or 'one is named twice'}")
+    ]
+    differences = differences or [
+        f"{a!r} stands in the place of {b!r}" for a, b in zip(names, ours, strict=False) if a != b
+    ]
+    return ", ".join(differences) or "some are named twice"
 
 
-def _short_hash(graph: bytes) -> str:
-    return hashlib.sha256(graph).hexdigest()[:8]
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no finite number")
+    return float(value)
+
+
+def _pair(value: Sequence[object]) -> tuple[float, float]:
+    slope, intercept = value
+    return _number(slope), _number(intercept)
+
+
+def _tree(value: object) -> Tree:
+    """A tree of JSON's lists and numbers."""
+    tree = _branch(value)
+    if (many := sum(1 for _ in leaves(tree))) > MOST_LEAVES:
+        raise ValueError(f"a tree has {many} leaves, more than {MOST_LEAVES}")
+    return tree
+
+
+def _branch(value: object) -> Tree:
+    if not isinstance(value, list):
+        return _number(value)
+    feature, threshold, low, high = cast("list[object]", value)
+    if feature not in FEATURES:
+        raise ValueError(f"a tree asks for {feature!r}")
+    return Split(str(feature), _number(threshold), _branch(low), _branch(high))
+
+
+def _hash(predicts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(predicts, sort_keys=True).encode()).hexdigest()[:8]

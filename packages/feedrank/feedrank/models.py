@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from feedrank.baseline import Baseline
 from feedrank.model_file import ModelError, read
+from feedrank.trees import Trees
 
 __all__ = ["Model", "ModelError", "load"]
 
@@ -42,6 +43,11 @@ def load(path: Path | None) -> Model:
     """The trained model of a file, or the baseline without one. Raises ModelError with what is wrong with the file."""
     if path is None:
         return Baseline()
-    from feedrank.trees import Trees  # not above: who serves the baseline does without the runtime
-
-    return Trees(path.name, read(path))
+    file = read(path)
+    return Trees(
+        file.forest,
+        neutral=file.neutral,
+        calibration=file.calibration,
+        version=file.version,
+        trained_at_ms=file.trained_at_ms,
+    )

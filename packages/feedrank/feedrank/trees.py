@@ -1,61 +1,147 @@
-"""Gradient-boosted trees: how a trained model is served, and how it becomes a graph that can be.
+"""Gradient-boosted trees, and how they are asked about hundreds of posts at once.
 
-The graph is one node, TreeEnsembleRegressor with a target for each signal. Calibration is in its leaves and its base
-values, and the logistic function is its post-transform, so nothing is left to be done beside it.
+Walking down a tree takes a guess of the processor at each split, and it guesses wrong often. So nothing is walked here.
+A split, wherever it stands in its tree, rules out the leaves on one of its sides. Which leaves all splits on one feature
+rule out depends on nothing but between which of their thresholds the feature lies: a table for each feature has a row for
+each such interval, and in it the leaves that are left of every tree, as bits. A post picks one row of each table; what
+is left by all of them is one leaf of each tree. (The idea is QuickScorer's: Lucchese et al., SIGIR 2015.)
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
-import onnxruntime as untyped_runtime
 from numpy.typing import NDArray
 
 from feedrank import effects
 from feedrank.features import FEATURES
-from feedrank.model_file import UNCALIBRATED, ModelError, ModelFile
 from feedrank.signals import PREDICTED
 
-onnxruntime = cast("Any", untyped_runtime)
+MOST_LEAVES = 64
+"""Of one tree: they are the bits of one integer."""
 
-INPUT, OUTPUT = "features", "probabilities"
-"""Names of the graph's only input and output."""
+
+class Split(NamedTuple):
+    """A question of a tree: where it goes on if the feature is at most the threshold, and where otherwise."""
+
+    feature: str
+    threshold: float
+    low: "Tree"
+    high: "Tree"
+
+
+Tree: TypeAlias = float | Split
+"""A leaf, which is the log odds that it adds, or a split."""
+
+Forest: TypeAlias = Mapping[str, Sequence[Tree]]
+"""For each signal of PREDICTED the trees whose leaves add up to its log odds."""
 
 
 class Trees:
-    """The `Model` of a file. `name` says in errors where it came from."""
+    """The `Model` of a forest."""
 
-    def __init__(self, name: str, file: ModelFile) -> None:
-        """Raises ModelError where the runtime does not take the graph, or the graph is of another shape."""
-        self._session = _session(name, file.graph)
-        self._neutral = file.neutral
-        self.version = file.version
-        self.trained_at_ms = file.trained_at_ms
+    def __init__(
+        self,
+        forest: Forest,
+        *,
+        neutral: NDArray[np.float32],
+        calibration: Sequence[tuple[float, float]],
+        version: str,
+        trained_at_ms: int,
+    ) -> None:
+        """`neutral`: (F,), for `effects`. `calibration`: for each signal the slope and the intercept of its log odds."""
+        self.version = version
+        self.trained_at_ms = trained_at_ms
+        self._neutral = neutral
+        self._slopes, self._intercepts = np.array(calibration, np.float32).T
+        trees = [tree for signal in PREDICTED for tree in forest[signal]]
+        ends = np.cumsum([len(forest[signal]) for signal in PREDICTED])
+        self._signals = [slice(end - len(forest[signal]), end) for signal, end in zip(PREDICTED, ends, strict=True)]
+        values = [list(leaves(tree)) for tree in trees]
+        self._leaves = np.array([leaf for of_tree in values for leaf in of_tree], np.float32)
+        self._first_leaves = np.cumsum([0, *map(len, values)], dtype=np.int32)[: len(trees)]
+        self._all_leaves, self._tables = _tables(trees, [len(of_tree) for of_tree in values])
 
     def predict(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, 5): the probability of each signal of PREDICTED, for a matrix of features."""
-        return self._session.run([OUTPUT], {INPUT: matrix})[0]
+        values = self._leaves.take(self._reached(matrix))
+        log_odds = np.empty((len(matrix), len(PREDICTED)), np.float32)
+        for place, trees in enumerate(self._signals):
+            log_odds[:, place] = values[:, trees].sum(axis=1)
+        log_odds = log_odds * self._slopes + self._intercepts
+        return np.float32(1.0) / (np.float32(1.0) + np.exp(-log_odds))
 
     def effects(self, rows: NDArray[np.float32], weights: NDArray[np.floating]) -> NDArray[np.float32]:
         """(k, F): by how much each feature moved each score; see `effects.by_substitution`."""
         return effects.by_substitution(self.predict, self._neutral, rows, weights)
 
+    def _reached(self, matrix: NDArray[np.float32]) -> NDArray[np.int32]:
+        """(n, trees): the place among all leaves of the one that each row reaches in each tree."""
+        columns = matrix.T.astype(
+            np.float64, order="C"
+        )  # so that a feature compares with thresholds as it did in training
+        left = np.repeat(self._all_leaves[None, :], len(matrix), axis=0)
+        for table in self._tables:
+            above = cast("NDArray[np.intp]", table.thresholds.searchsorted(columns[table.feature]))
+            np.bitwise_and(left, table.left.take(above, axis=0), out=left)
+        # One bit is left. Its number is the exponent of the float that is equal to it.
+        return (left.astype(np.float32).view(np.int32) >> 23) - 127 + self._first_leaves
 
-def _session(name: str, graph: bytes) -> Any:
-    """A session that runs in the calling thread alone: a request has one core, and batches are small."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.log_severity_level = 4  # what goes wrong is raised
-    try:
-        session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # the runtime's own errors have no common base but this
-        raise ModelError(f"{name}: the runtime does not take the graph: {error}") from error
-    shapes = [(node.name, node.shape[1:]) for node in (*session.get_inputs(), *session.get_outputs())]
-    if shapes != [(INPUT, [len(FEATURES)]), (OUTPUT, [len(PREDICTED)])]:
-        raise ModelError(f"{name}: the graph takes and gives {shapes}, not {INPUT} and {OUTPUT}")
-    return session
+
+class _Table(NamedTuple):
+    """What all splits on one feature leave over."""
+
+    feature: int
+    thresholds: NDArray[np.float64]
+    """(k,), ascending."""
+    left: NDArray[np.unsignedinteger]
+    """(k + 1, trees): the leaves left of each tree for a feature above so many thresholds; the lowest bit is the first."""
+
+
+def _tables(trees: Sequence[Tree], many: Sequence[int]) -> tuple[NDArray[np.unsignedinteger], list[_Table]]:
+    """All leaves of each tree, of which there are so many, and a table for each feature on which a tree splits."""
+    bits = _unsigned(max(many, default=0))
+    everything = np.array([(1 << leaves) - 1 for leaves in many], bits)
+    splits = [(tree, *split) for tree, root in enumerate(trees) for split in _splits(root)]
+    tables: list[_Table] = []
+    for place, feature in enumerate(FEATURES):
+        of_feature = [(tree, split, low, high) for tree, split, low, high in splits if split.feature == feature]
+        if not of_feature:
+            continue
+        thresholds = np.unique([split.threshold for _, split, _, _ in of_feature])
+        left = np.repeat(everything[None, :], len(thresholds) + 1, axis=0)
+        for tree, split, low, high in of_feature:
+            above = int(thresholds.searchsorted(split.threshold)) + 1
+            left[:above, tree] &= ~bits(high)
+            left[above:, tree] &= ~bits(low)
+        tables.append(_Table(place, thresholds, left))
+    return everything, tables
+
+
+def _unsigned(bits: int) -> type[np.unsignedinteger]:
+    """The smallest integer of so many bits. Raises ValueError for more than MOST_LEAVES."""
+    for dtype in (np.uint8, np.uint16, np.uint32, np.uint64):
+        if bits <= np.iinfo(dtype).bits:
+            return dtype
+    raise ValueError(f"a tree has {bits} leaves, more than {MOST_LEAVES}")
+
+
+def leaves(tree: Tree) -> Iterator[float]:
+    """Its leaves, from low to high."""
+    if isinstance(tree, Split):
+        yield from leaves(tree.low)
+        yield from leaves(tree.high)
+    else:
+        yield tree
+
+
+def _splits(tree: Tree, first: int = 0) -> Iterator[tuple[Split, int, int]]:
+    """Each split with the leaves on its low and on its high side, as bits; the tree's own leaves begin at bit `first`."""
+    if isinstance(tree, Split):
+        low, high = (sum(1 for _ in leaves(side)) for side in (tree.low, tree.high))
+        yield tree, ((1 << low) - 1) << first, ((1 << high) - 1) << first + low
+        yield from _splits(tree.low, first)
+        yield from _splits(tree.high, first + low)
 
 
 class Booster(Protocol):
@@ -66,115 +152,28 @@ class Booster(Protocol):
         ...
 
 
-def from_lightgbm(boosters: Sequence[Booster], calibration: Sequence[tuple[float, float]] = UNCALIBRATED) -> bytes:
-    """The ONNX model of a binary booster for each signal of PREDICTED, each trained on matrices of FEATURES.
+def from_lightgbm(boosters: Sequence[Booster]) -> Forest:
+    """The trees of a binary booster for each signal of PREDICTED, each trained on matrices of FEATURES.
 
-    Predicts what the boosters predict, but that their raw scores are multiplied by the slope and increased by the
-    intercept of their signal. Raises ModelError for boosters of another kind. Needs the extra `train`.
+    Raises ValueError for boosters of which log odds are not a sum of trees of numerical splits.
     """
-    from onnx import TensorProto, helper
-
-    columns = _Columns()
-    for target, (booster, (slope, _)) in enumerate(zip(boosters, calibration, strict=True)):
-        for tree in _trees(booster.dump_model()):
-            columns.add(tree, target, slope)
-    attributes: Any = columns.attributes()
-    node = helper.make_node(
-        "TreeEnsembleRegressor",
-        [INPUT],
-        [OUTPUT],
-        domain="ai.onnx.ml",
-        n_targets=len(boosters),
-        base_values=[intercept for _, intercept in calibration],
-        post_transform="LOGISTIC",
-        **attributes,
-    )
-    graph = helper.make_graph(
-        [node],
-        "feedrank",
-        [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, [None, len(FEATURES)])],
-        [helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, [None, len(boosters)])],
-    )
-    opsets = [helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    return {signal: _of_booster(booster.dump_model()) for signal, booster in zip(PREDICTED, boosters, strict=True)}
 
 
-def _trees(dump: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The trees of a dumped booster. Raises ModelError where the sum of their leaves is not its log odds."""
+def _of_booster(dump: Mapping[str, Any]) -> list[Tree]:
     if dump.get("objective") != "binary sigmoid:1" or dump.get("average_output"):
-        raise ModelError(f"a booster is of objective {dump.get('objective')!r}, not of 'binary sigmoid:1'")
+        raise ValueError(f"a booster is of objective {dump.get('objective')!r}, not of 'binary sigmoid:1'")
     if dump["max_feature_idx"] + 1 != len(FEATURES):
-        raise ModelError(f"a booster was trained on {dump['max_feature_idx'] + 1} features, not on {len(FEATURES)}")
-    return [tree["tree_structure"] for tree in dump["tree_info"]]
+        raise ValueError(f"a booster was trained on {dump['max_feature_idx'] + 1} features, not on {len(FEATURES)}")
+    return [_of_node(tree["tree_structure"]) for tree in dump["tree_info"]]
 
 
-def at_most(threshold: float) -> float:
-    """The largest float of 4 bytes that is not above a threshold: no such float lies between the two."""
-    rounded = np.float32(threshold)
-    if not math.isfinite(rounded):
-        return math.copysign(float(np.finfo(np.float32).max), threshold)
-    return float(rounded if float(rounded) <= threshold else np.nextafter(rounded, np.float32(-np.inf)))
-
-
-class _Node(NamedTuple):
-    """One node, as columns want it; a leaf has the mode LEAF."""
-
-    mode: str
-    feature: int
-    threshold: float
-    left: int
-    right: int
-
-
-class _Columns:
-    """The attributes of TreeEnsembleRegressor: every node of every tree, as parallel lists."""
-
-    def __init__(self) -> None:
-        self._nodes: list[tuple[int, int, _Node]] = []
-        self._leaves: list[tuple[int, int, int, float]] = []
-        self._trees = 0
-
-    def add(self, root: Mapping[str, Any], target: int, slope: float) -> None:
-        """Add a tree as LightGBM dumps it, its leaves multiplied by `slope`."""
-        tree, numbered = self._trees, list(_walk(root))
-        self._trees += 1
-        number = {id(node): place for place, node in enumerate(numbered)}
-        for place, node in enumerate(numbered):
-            if "split_feature" in node:
-                if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
-                    raise ModelError(f"a booster decides by {node['decision_type']}, missing {node['missing_type']}")
-                children = number[id(node["left_child"])], number[id(node["right_child"])]
-                split = _Node("BRANCH_LEQ", node["split_feature"], at_most(node["threshold"]), *children)
-                self._nodes.append((tree, place, split))
-            elif "leaf_coeff" in node:
-                raise ModelError("a booster has linear trees")
-            else:
-                self._nodes.append((tree, place, _Node("LEAF", 0, 0.0, 0, 0)))
-                self._leaves.append((tree, place, target, node["leaf_value"] * slope))
-
-    def attributes(self) -> dict[str, list[Any]]:
-        """By the names that ONNX gives them."""
-        trees, places, nodes = zip(*self._nodes, strict=True)
-        of_leaf, place_of_leaf, targets, weights = zip(*self._leaves, strict=True)
-        return {
-            "nodes_treeids": list(trees),
-            "nodes_nodeids": list(places),
-            "nodes_modes": [node.mode for node in nodes],
-            "nodes_featureids": [node.feature for node in nodes],
-            "nodes_values": [node.threshold for node in nodes],
-            "nodes_truenodeids": [node.left for node in nodes],
-            "nodes_falsenodeids": [node.right for node in nodes],
-            "nodes_missing_value_tracks_true": [0] * len(nodes),
-            "target_treeids": list(of_leaf),
-            "target_nodeids": list(place_of_leaf),
-            "target_ids": list(targets),
-            "target_weights": list(weights),
-        }
-
-
-def _walk(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A node and all below it, parents first, left before right."""
-    yield node
+def _of_node(node: Mapping[str, Any]) -> Tree:
     if "split_feature" in node:
-        yield from _walk(node["left_child"])
-        yield from _walk(node["right_child"])
+        if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
+            raise ValueError(f"a booster splits by {node['decision_type']!r} with missing {node['missing_type']!r}")
+        low, high = _of_node(node["left_child"]), _of_node(node["right_child"])
+        return Split(FEATURES[node["split_feature"]], node["threshold"], low, high)
+    if "leaf_coeff" in node:
+        raise ValueError("a booster has linear models in its leaves")
+    return node["leaf_value"]
