@@ -3,13 +3,19 @@
 import grpc
 import pytest
 from feed.events.v1 import events_pb2
-from feedkit import kafka, keys
+from feedkit import feature_keys, kafka, keys
 
 from .conftest import UserEventKind, World, eventually, header
 
 pytestmark = pytest.mark.integration
 
-EVERYTHING = (keys.user, keys.context, keys.hidden, keys.own, keys.recents, keys.timeline)
+EVERYTHING = (keys.user, keys.context, keys.hidden, keys.own, keys.recents, keys.timeline, feature_keys.orders)
+ENDED = {
+    feature_keys.affinity: feature_keys.ENDED_AFFINITY,
+    feature_keys.seen: feature_keys.ENDED_SEEN,
+    feature_keys.author_signals: feature_keys.ENDED_AUTHOR_SIGNALS,
+}
+"""What is left of a deleted user so that nothing else is made."""
 
 
 @pytest.mark.parametrize("kind", [events_pb2.USER_EVENT_KIND_SUSPENDED, events_pb2.USER_EVENT_KIND_RESTORED])
@@ -42,13 +48,14 @@ async def test_a_deleted_user_is_forgotten_and_erased_to_the_end(world: World) -
     fans = world.crowd(5, user)
     world.truth.follows[reader].add(user)
     await world.open(user)
-    await world.cached(*[key(user) for key in EVERYTHING if key is not keys.timeline])
+    await world.cached(*[key(user) for key in (*EVERYTHING, *ENDED) if key is not keys.timeline])
     for _ in range(4):
         world.write(user)
     kept = world.write(ann)
     await world.close(user)
     await world.settle()
     assert await world.keys([key(user) for key in EVERYTHING]) == 0
+    assert await world.store.run(*[("GET", key(user)) for key in ENDED]) == list(ENDED.values())
     assert user not in world.truth.posts.values()
     assert kept in world.truth.posts
     assert not any(user in world.truth.follows[fan] for fan in fans)
