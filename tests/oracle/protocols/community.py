@@ -231,19 +231,16 @@ class Community:
         )
         self._turns.start(lambda: leaving.let_leave(self.truth.threshold), mortal=True)
 
-    async def shrink(self, dice: random.Random, choose: Choose) -> None:
-        """Somebody who is pulled has a post that nobody was pushed, and then loses too many followers to stay pulled."""
-        if not self.truth.index:
-            return
-        author = dice.choice(sorted(self.truth.index))
-        followers = self.truth.followers(author)
-        for follower in followers:
+    async def shrink(self, author: int, choose: Choose) -> None:
+        """Somebody is pulled, has a post that nobody was pushed, and then loses too many followers to stay pulled."""
+        for follower in PEOPLE:
+            self.tie(Tie.FOLLOW, follower, author, bound=True, looks=False)
             self.look(follower, 2)
         await self._turns.finish(choose)
         self.write(author, "Pulled")
         await self._turns.finish(choose)
-        for follower in followers[self.truth.threshold - 1 :]:
-            self.tie(Tie.FOLLOW, follower, author, bound=False)
+        for follower in self.truth.followers(author)[self.truth.threshold - 1 :]:
+            self.tie(Tie.FOLLOW, follower, author, bound=False, looks=False)
         await self._turns.finish(choose)
 
     def refresh(self) -> None:
@@ -303,8 +300,8 @@ class Community:
 
         self._change({text(post.id): said}, commit, reader)
 
-    def tie(self, tie: Tie, one: int, other: int, *, bound: bool) -> None:
-        """Somebody follows, mutes or blocks somebody else, or no longer; then they look."""
+    def tie(self, tie: Tie, one: int, other: int, *, bound: bool, looks: bool = True) -> None:
+        """Somebody follows, mutes or blocks somebody else, or no longer; then they look, if they do."""
         deleted = {user for user in (one, other) if self.truth.standing[user] is Standing.DELETED}
         blocked = {(one, other), (other, one)} & self.truth.ties[Tie.BLOCK]
         if one == other or deleted or (tie is Tie.FOLLOW and bound and blocked):
@@ -327,7 +324,7 @@ class Community:
             stale = [key(user) for user in both for key in (keys.context, keys.hidden)]
             await self.redis.run(*map(key_scripts.forget, stale))
 
-        self._change(facts, commit, one)
+        self._change(facts, commit, one if looks else None)
 
     def judge(self, user: int, verdict: Standing, reader: int) -> None:
         """An operator suspends, restores or deletes an account; then somebody looks."""
@@ -344,7 +341,7 @@ class Community:
 
         self._change({standing(user): verdict}, commit, reader)
 
-    def _change(self, facts: Mapping[Fact, Any], commit: Callable[[], Awaitable[None]], reader: int) -> None:
+    def _change(self, facts: Mapping[Fact, Any], commit: Callable[[], Awaitable[None]], reader: int | None) -> None:
         """A change is committed, told to the caches, acknowledged, and looked at. Of one fact there is one at a time."""
         if any(self.ledger.is_changing(fact) for fact in facts):
             return
@@ -355,7 +352,8 @@ class Community:
             await self._turns.turn()
             await commit()
             changing.__exit__(None, None, None)
-            await self.read(reader, 3)
+            if reader is not None:
+                await self.read(reader, 3)
 
         self._turns.start(work)
 

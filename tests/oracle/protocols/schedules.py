@@ -19,7 +19,7 @@ PERSON_KEYS = (keys.timeline, keys.context, keys.hidden, keys.own, keys.recents,
 NOBODY_HAS_SO_MANY = 100
 MOST_STEPS = (1, 4, 16, 64)
 """Between two acts."""
-OVERTAKEN_STEPS, OVERTAKING_STEPS = 36, 40
+OVERTAKEN_STEPS, OVERTAKING_STEPS = 20, 80
 """As many as it takes to come into the midst of something, and to its end."""
 RACES = (
     ("rebuild", "follow"),
@@ -127,7 +127,7 @@ async def _race(community: Community, turns: Turns, act: Act, dice: Random) -> N
     overtaken, overtaking = dice.choice(RACES)
     order = dice.choice((_first, _last, dice.randrange))
     await community.rest(order)
-    await _prepare(community, overtaken, one, somebody, dice)
+    await _prepare(community, overtaken, one, somebody)
     _begin(community, overtaken, one, somebody)
     for _ in range(dice.randrange(OVERTAKEN_STEPS)):
         await turns.step(order)
@@ -140,10 +140,10 @@ async def _race(community: Community, turns: Turns, act: Act, dice: Random) -> N
     await community.rest(_first)
 
 
-async def _prepare(community: Community, kind: str, one: int, somebody: int, dice: Random) -> None:
+async def _prepare(community: Community, kind: str, one: int, somebody: int) -> None:
     """Let something be at stake."""
     if kind == "leave":
-        await community.shrink(dice, _first)
+        await community.shrink(somebody, _first)
     elif kind in {"rebuild", "unfollow"}:
         # Whom a rebuild does not know yet, and whom an unfollow takes out of a timeline that is there.
         community.tie(Tie.FOLLOW, one, somebody, bound=kind == "unfollow")
@@ -167,9 +167,9 @@ def _begin(community: Community, kind: str, one: int, somebody: int) -> None:
             community.look(one, 2)
         case "follow" | "mute":
             bound = (one, somebody) not in community.truth.ties[Tie(kind)]
-            community.tie(Tie(kind), one, somebody, bound=bound)
+            community.tie(Tie(kind), one, somebody, bound=bound, looks=False)
         case "unfollow":
-            community.tie(Tie.FOLLOW, one, somebody, bound=False)
+            community.tie(Tie.FOLLOW, one, somebody, bound=False, looks=False)
         case "write":
             community.write(somebody, "In a race")
         case _:
