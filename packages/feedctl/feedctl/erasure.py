@@ -5,14 +5,14 @@ Whoever deletes an account remembers that first (`Stores.ties`). Without it, pos
 in Redis, and counts are compared of those who are named.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import asyncpg
 from feed.post.v1 import post_pb2
-from feedkit import keys
+from feedkit import feature_keys, keys
 from google.protobuf.message import DecodeError
 from redis import asyncio as redis
 
@@ -29,11 +29,13 @@ _TIMELINES_AT_ONCE = 100
 # The row of a deleted user stays, so that its id is known to be gone; nothing personal may be in it.
 _GRAPH = {
     "users (but a tombstone)": """
-        SELECT count(*) FROM users WHERE id = $1 AND NOT (standing = 2 AND name = '' AND following_count = 0)
+        SELECT count(*) FROM users
+        WHERE id = $1 AND NOT (standing = 2 AND name = '' AND following_count = 0 AND home_view = 0)
     """,
     "follows": "SELECT count(*) FROM follows WHERE follower_id = $1 OR followee_id = $1",
     "blocks": "SELECT count(*) FROM blocks WHERE blocker_id = $1 OR blocked_id = $1",
     "mutes": "SELECT count(*) FROM mutes WHERE muter_id = $1 OR muted_id = $1",
+    "view_choices": "SELECT count(*) FROM view_choices WHERE user_id = $1",
     "activity": "SELECT count(*) FROM activity WHERE user_id = $1",
     "follower_counts": "SELECT count(*) FROM follower_counts WHERE user_id = $1",
     # That somebody with this id has left the index stays, for readers who have yet to hear of it; it is the id alone.
@@ -46,8 +48,17 @@ _POST = {
         SELECT (SELECT count(*) FROM posts WHERE author_id = $1 AND NOT deleted)
             + (SELECT count(*) FROM posts WHERE author_id = $1 AND deleted)
     """,
+    # That somebody with this id is to be erased once more stays for a moment; it is the id alone.
+    "engagements": "SELECT count(*) FROM engagements WHERE actor_id = $1",
+    "feedback": "SELECT count(*) FROM feedback WHERE actor_id = $1",
+    "impressions": "SELECT count(*) FROM impressions WHERE viewer_id = $1",
     "idempotency_keys": "SELECT count(*) FROM idempotency_keys WHERE author_id = $1",
     "outbox": "SELECT count(*) FROM outbox WHERE key = $1::bigint::text",
+}
+# What others have seen of the posts, or had against them, is theirs, and lives for a month.
+_WITH_POSTS = {
+    "engagements": "SELECT count(*) FROM engagements WHERE post_id = ANY($1::bigint[])",
+    "engagement_counts": "SELECT count(*) FROM engagement_counts WHERE post_id = ANY($1::bigint[])",
 }
 _ACCOUNT = "SELECT id, name, standing FROM users WHERE id = $1"
 _POST_IDS = """
@@ -139,6 +150,7 @@ class Stores:
         """All that is left of a user. What only `scan` finds is looked for in about so many keys at most."""
         return [
             *await self.rows(user_id),
+            *await self.with_posts(ties),
             *await self.copies(user_id, ties),
             await self.counts(ties),
             await self.scan(user_id, most_keys),
@@ -152,6 +164,18 @@ class Stores:
             for table, query in queries.items()
         ]
 
+    async def with_posts(self, ties: Ties) -> list[Trace]:
+        """What is left in the databases of what was done with a user's posts."""
+        return [
+            Trace(
+                f"post: {table} of posts",
+                _of_posts(ties),
+                await self._post.fetchval(query, ties.post_ids),
+                unseen=not ties.post_ids,
+            )
+            for table, query in _WITH_POSTS.items()
+        ]
+
     async def copies(self, user_id: int, ties: Ties) -> list[Trace]:
         """What is left in Redis, of the user's own and, as far as ties are known, of the posts and among others."""
         return [*await self._own_keys(user_id), *await self._posts(ties), *await self._with_others(user_id, ties)]
@@ -162,16 +186,11 @@ class Stores:
         return Trace("graph: counts that do not equal their rows", _of_tied(ties), miscounted, unseen=not ties.user_ids)
 
     async def _own_keys(self, user_id: int) -> list[Trace]:
-        timeline, *cached = (
-            key(user_id) for key in (keys.timeline, keys.context, keys.hidden, keys.own, keys.recents, keys.user)
-        )
-        stored, *values = await self._redis.mget(timeline, *cached)
+        looked_at = {key(user_id): holds for key, holds in _OWN_KEYS.items()}
+        values = await self._redis.mget(list(looked_at))
         return [
-            Trace(f"redis: {timeline}", "key", int(stored is not None)),
-            *(
-                Trace(f"redis: {key}", "key", int(holds_something(value)))
-                for key, value in zip(cached, values, strict=True)
-            ),
+            Trace(f"redis: {key}", "key", int(holds(value)))
+            for (key, holds), value in zip(looked_at.items(), values, strict=True)
         ]
 
     async def _posts(self, ties: Ties) -> list[Trace]:
@@ -180,7 +199,7 @@ class Stores:
             values = await self._redis.mget([keys.post(post_id) for post_id in ids])
             # That there is no such post is cached too.
             found += sum(bool(keys.payload(value)) for value in values)
-        return [Trace("redis: post:v1:*", f"{len(ties.post_ids)} known posts", found, unseen=not ties.post_ids)]
+        return [Trace("redis: post:v1:*", _of_posts(ties), found, unseen=not ties.post_ids)]
 
     async def _with_others(self, user_id: int, ties: Ties) -> list[Trace]:
         names = {keys.timeline: in_timeline, keys.context: in_context, keys.hidden: in_hidden}
@@ -284,9 +303,10 @@ def in_context(value: bytes | None, user_id: int) -> bool:
     if payload is None:
         return False
     try:
-        return user_id in keys.decode_context(payload).followee_ids
+        context = keys.decode_context(payload)
     except keys.Undecodable:
         return False
+    return user_id in context.followee_ids or user_id in context.favourite_ids
 
 
 def in_hidden(value: bytes | None, user_id: int) -> bool:
@@ -299,6 +319,35 @@ def in_hidden(value: bytes | None, user_id: int) -> bool:
     except keys.Undecodable:
         return False
     return user_id in hidden.blocked or user_id in hidden.muted
+
+
+def is_there(value: bytes | None) -> bool:
+    """Whether there is a key whose values always tell of somebody."""
+    return value is not None
+
+
+def is_other_than(ended: bytes) -> Callable[[bytes | None], bool]:
+    """Whether there is a feature key that has not ended with the account, as one to which nothing is added."""
+    return lambda value: value not in {None, ended}
+
+
+_OWN_KEYS: Mapping[Callable[[int], str], Callable[[bytes | None], bool]] = {
+    keys.timeline: is_there,
+    keys.context: holds_something,
+    keys.hidden: holds_something,
+    keys.own: holds_something,
+    keys.recents: holds_something,
+    keys.user: holds_something,
+    feature_keys.orders: is_there,
+    feature_keys.affinity: is_other_than(feature_keys.ENDED_AFFINITY),
+    feature_keys.seen: is_other_than(feature_keys.ENDED_SEEN),
+    feature_keys.author_signals: is_other_than(feature_keys.ENDED_AUTHOR_SIGNALS),
+}
+"""The keys of a user's own, and how it is told of what they hold that something is left."""
+
+
+def _of_posts(ties: Ties) -> str:
+    return f"{len(ties.post_ids)} known posts"
 
 
 def _of_tied(ties: Ties) -> str:

@@ -133,12 +133,13 @@ _CAUSES = {
 
 
 def doing(status: fanout_pb2.GetStatusResponse) -> str:
-    """How fan-out is doing: its lag, and the threshold with its reason, since when it holds, and who moves it."""
+    """How fan-out is doing: its lag, engagement's, and the threshold with its reason, since when, and who moves it."""
     now, configured = status.celebrity_threshold, status.configured_celebrity_threshold
     why = _CAUSES.get(status.threshold_cause, "for a reason that is not told")
     instead = f" instead of {configured}" if now != configured else ""
     return (
         f"lag: {waiting(status.lag_events, status.lag_ms)}\n"
+        f"engagement: {status.engagement_lag_events or 'no'} events behind\n"
         f"authors are pulled from {now} followers{instead}, {why}\n"
         f"since {status.threshold_since.ToDatetime(UTC).isoformat(' ', 'seconds')}\n"
         f"led by {status.threshold_leader or 'nobody'}"

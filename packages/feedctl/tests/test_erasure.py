@@ -9,10 +9,11 @@ from feedctl.erasure import (
     in_context,
     in_hidden,
     in_timeline,
+    is_other_than,
     is_post_of,
     total,
 )
-from feedkit import keys
+from feedkit import feature_keys, keys
 
 ERASED, OTHER = 7, 8
 LEASE = keys.lease(bytes(keys.TOKEN_BYTES))
@@ -65,6 +66,8 @@ def test_a_post_number_is_not_taken_for_an_author() -> None:
 
 def test_a_context_names_followees() -> None:
     assert in_context(context(ERASED, OTHER), ERASED)
+    favourite = keys.value(keys.encode_context(keys.Context([OTHER], [ERASED])))
+    assert in_context(favourite, ERASED)
     for value in (context(OTHER), context(), keys.value(b"x"), LEASE, None):
         assert not in_context(value, ERASED)
 
@@ -74,6 +77,14 @@ def test_what_is_hidden_names_the_blocked_and_the_muted() -> None:
     assert in_hidden(hidden([], [ERASED]), ERASED)
     for value in (hidden([OTHER], [OTHER]), hidden([], []), keys.value(b"x"), LEASE, None):
         assert not in_hidden(value, ERASED)
+
+
+def test_a_feature_key_that_has_ended_is_nothing_that_is_left() -> None:
+    ended = [feature_keys.ENDED_AFFINITY, feature_keys.ENDED_SEEN, feature_keys.ENDED_AUTHOR_SIGNALS]
+    for value in ended:
+        assert not is_other_than(value)(value)
+        assert not is_other_than(value)(None)
+        assert is_other_than(value)(value + b"more")
 
 
 def test_a_post_names_its_author() -> None:

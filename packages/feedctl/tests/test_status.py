@@ -22,6 +22,7 @@ def test_a_threshold_that_is_the_setting_is_told_with_its_age_and_its_leader() -
     )
     assert doing(status).splitlines() == [
         "lag: none",
+        "engagement: no events behind",
         "authors are pulled from 30 followers, as configured",
         "since 2027-01-15 08:00:00+00:00",
         "led by fanout-1",
@@ -41,6 +42,7 @@ def test_another_threshold_is_told_with_the_setting_and_its_cause(
     status = fanout_pb2.GetStatusResponse(
         lag_ms=12_000,
         lag_events=900,
+        engagement_lag_events=7000,
         celebrity_threshold=1000,
         configured_celebrity_threshold=10_000,
         threshold_since=Timestamp(seconds=1_800_000_000),
@@ -48,6 +50,7 @@ def test_another_threshold_is_told_with_the_setting_and_its_cause(
     )
     assert doing(status).splitlines() == [
         "lag: 900 events, the oldest for 12.0 s",
+        "engagement: 7000 events behind",
         f"authors are pulled from 1000 followers instead of 10000, {why}",
         "since 2027-01-15 08:00:00+00:00",
         "led by nobody",
