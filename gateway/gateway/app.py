@@ -12,6 +12,8 @@ from gateway.config import GatewaySettings
 from gateway.problems import ROUTE_NOT_FOUND, Problem, Problems
 from gateway.resource import Paths, Resource
 from gateway.routes.blocks import Blocks
+from gateway.routes.engagement import Engagement
+from gateway.routes.favourites import Favourites
 from gateway.routes.feed import Feed
 from gateway.routes.following import Following
 from gateway.routes.health import Health
@@ -25,10 +27,12 @@ from gateway.tracing import Tracing
 def create(services: Services, health: Health, settings: GatewaySettings) -> ASGIApp:
     """The application. The feed comes first, because routes are tried in turn and it is what most requests want."""
     paths = {
-        **Feed(services.timeline).paths,
+        **Feed(services).paths,
         **Posts(services).paths,
+        **Engagement(services.post).paths,
         **Users(services).paths,
         **Following(services.graph).paths,
+        **Favourites(services.graph).paths,
         **Blocks(services.graph).paths,
         **Mutes(services.graph).paths,
         **health.paths,

@@ -1,17 +1,24 @@
 """JSON bodies into the types that the routes declare."""
 
 import re
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from feedkit.cursor import MAX_ID
 from feedkit.errors import FieldViolation
 from starlette.requests import Request
 
-from gateway.parameters import header
+from gateway.parameters import ID_RULE, header, one_of, parse_id
 from gateway.problems import UNSUPPORTED_MEDIA_TYPE, Problem, malformed_body
 
 T = TypeVar("T")
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+"""What the contract's type can hold; what it may hold is said by the contract's rules."""
+Id = str | int
+"""Ids in bodies are strings; exact numbers are understood too."""
 
 _JSON_TYPE = re.compile(
     r'application/(?:json|[\w.+-]+\+json)\s*(?:;\s*charset="?utf-8"?\s*)?', re.ASCII | re.IGNORECASE
@@ -40,6 +47,21 @@ async def decode(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
         raise _wrong_type(str(error)) from None
     except msgspec.DecodeError as error:
         raise malformed_body(f"must be JSON: {error}") from None
+
+
+def id_of(value: Id, field: str) -> int:
+    """The id that a member is. Raises Problem naming the member."""
+    number = parse_id(value) if isinstance(value, str) else value
+    if number is None or not 1 <= number <= MAX_ID:
+        raise malformed_body(ID_RULE, field)
+    return number
+
+
+def choice_of(value: str, choices: Mapping[str, T], field: str) -> T:
+    """What one of a few words stands for. Raises Problem naming the member."""
+    if value not in choices:
+        raise malformed_body(one_of(choices), field)
+    return choices[value]
 
 
 def _check_type(request: Request) -> None:

@@ -4,6 +4,8 @@ Every function raises InvalidArgument naming the parameter. Absent and empty are
 """
 
 import re
+from collections.abc import Mapping
+from typing import TypeVar
 
 from feedkit.cursor import DEFAULT_PAGE_SIZE, MAX_ID, MAX_PAGE_SIZE, Position
 from feedkit.errors import InvalidArgument
@@ -12,6 +14,12 @@ from starlette.requests import Request
 MAX_IDS = 100
 """The most ids that one batch may ask for."""
 ID_RULE = "must be an id: a decimal number from 1 to 9223372036854775807 without sign or leading zeros"
+
+MAX_CURSOR_CHARACTERS = 64
+RANKED_CURSOR = "r:"
+"""What the cursors of ranked feeds begin with."""
+
+Choice = TypeVar("Choice")
 
 _ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+", re.ASCII)
@@ -68,10 +76,30 @@ def page_token(request: Request) -> str:
     return _query(request, "cursor")
 
 
-def require_latest_view(request: Request) -> None:
-    """Refuse every view but the one that there is."""
-    if _query(request, "view") not in ("", "latest"):
-        raise InvalidArgument.of_field("view", "must be latest")
+def feed_cursor(request: Request) -> str:
+    """The cursor of a page of a home feed: a position, or a place in a ranked order, which only `timeline` can read."""
+    text = _query(request, "cursor")
+    if not text.startswith(RANKED_CURSOR):
+        Position.parse(text, "cursor")
+    elif len(text) > MAX_CURSOR_CHARACTERS:
+        rule = f"must be a cursor that this call returned, of at most {MAX_CURSOR_CHARACTERS} characters"
+        raise InvalidArgument.of_field("cursor", rule, reason="INVALID_PAGE_TOKEN")
+    return text
+
+
+def choice(request: Request, name: str, choices: Mapping[str, Choice], default: Choice) -> Choice:
+    """What one of a few words stands for."""
+    text = _query(request, name)
+    if not text:
+        return default
+    if text not in choices:
+        raise InvalidArgument.of_field(name, one_of(choices))
+    return choices[text]
+
+
+def one_of(words: Mapping[str, object]) -> str:
+    """The rule that something is one of a few words."""
+    return f"must be {' or '.join(words)}"
 
 
 def header(request: Request, name: str) -> str | None:

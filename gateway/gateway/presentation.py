@@ -12,7 +12,6 @@ from functools import lru_cache
 from feed.graph.v1 import graph_pb2
 from feed.hydrate.v1 import hydrate_pb2
 from feed.post.v1 import post_pb2
-from feed.timeline.v1 import timeline_pb2
 from msgspec import UNSET, Struct, UnsetType
 
 _DAY_MS = 86_400_000
@@ -50,8 +49,22 @@ class Media(Struct, rename="camel", gc=False):
     alt_text: str
 
 
+class Counts(Struct, gc=False):
+    """What others did with a post."""
+
+    likes: int
+    reposts: int
+    replies: int
+
+
+class Counted(Struct):
+    """What others did with a post, by itself."""
+
+    counts: Counts
+
+
 class Post(Struct, rename="camel"):
-    """A post with its author."""
+    """A post with its author; `counts` are None where they are not known just now."""
 
     id: str
     author_id: str
@@ -60,6 +73,8 @@ class Post(Struct, rename="camel"):
     media: list[Media]
     created_at: str
     edited_at: str | None
+    reply_to: str | None
+    counts: Counts | None
 
 
 class Relationship(Struct, rename="camel", gc=False):
@@ -70,6 +85,7 @@ class Relationship(Struct, rename="camel", gc=False):
     followed_by: bool
     muting: bool
     blocking: bool
+    favourite: bool
 
 
 class FollowResult(Struct, rename="camel", gc=False):
@@ -93,14 +109,6 @@ class Page(Struct, rename="camel"):
     next_cursor: str | UnsetType = UNSET
 
 
-class Feed(Struct, rename="camel"):
-    """A page of a home feed."""
-
-    items: list[Post]
-    view: str
-    next_cursor: str | UnsetType = UNSET
-
-
 def timestamp(ms: int) -> str:
     """Unix milliseconds as RFC 3339 in UTC, with exactly three decimals."""
     days, rest = divmod(ms, _DAY_MS)
@@ -114,11 +122,12 @@ def _date(days: int) -> str:
     return datetime.fromtimestamp(days * 86_400, UTC).date().isoformat()
 
 
-def post(message: post_pb2.Post, author_name: str) -> Post:
-    """A post. This is the hot path: every field of the message is read once."""
+def post(message: post_pb2.Post, author_name: str, counts: post_pb2.EngagementCounts | None) -> Post:
+    """A post. This is the hot path: every field of the messages is read once."""
     author_id = str(message.author_id)
     media = message.media
     edited_at_ms = message.edited_at_ms
+    reply_to = message.reply_to_post_id
     return Post(
         str(message.id),
         author_id,
@@ -127,6 +136,8 @@ def post(message: post_pb2.Post, author_name: str) -> Post:
         [_media(item) for item in media] if media else [],
         timestamp(message.created_at_ms),
         timestamp(edited_at_ms) if edited_at_ms else None,
+        str(reply_to) if reply_to else None,
+        None if counts is None else Counts(counts.likes, counts.reposts, counts.replies),
     )
 
 
@@ -136,13 +147,12 @@ def _media(message: post_pb2.MediaReference) -> Media:
 
 def hydrated(message: hydrate_pb2.HydratedPost) -> Post:
     """A post that hydrate has loaded."""
-    return post(message.post, message.author_name)
+    return post(message.post, message.author_name, message.counts if message.HasField("counts") else None)
 
 
-def feed(message: timeline_pb2.GetHomeTimelineResponse) -> Feed:
-    """A page of a home feed."""
-    items = [post(item.post, item.author_name) for item in message.posts]
-    return Feed(items, "latest", message.next_page_token or UNSET)
+def counted(message: post_pb2.EngagementCounts) -> Counted:
+    """What others did with a post."""
+    return Counted(Counts(message.likes, message.reposts, message.replies))
 
 
 def page(items: Sequence[Struct], next_cursor: str = "") -> Page:
@@ -163,7 +173,14 @@ def users(messages: Iterable[graph_pb2.User], next_page_token: str = "") -> Page
 
 def relationship(message: graph_pb2.Relationship) -> Relationship:
     """How the viewer and a user stand to one another. That the user blocks the viewer is nothing to be told."""
-    return Relationship(str(message.user_id), message.following, message.followed_by, message.muting, message.blocking)
+    return Relationship(
+        str(message.user_id),
+        message.following,
+        message.followed_by,
+        message.muting,
+        message.blocking,
+        message.favourite,
+    )
 
 
 def follow_results(message: graph_pb2.BatchFollowResponse) -> FollowResults:

@@ -65,6 +65,7 @@ _PUBLIC_NAMES: Mapping[str, str] = {
     "viewer_id": "X-User-Id",
     "author_id": "id",
     "blocked_id": "id",
+    "favourite_id": "id",
     "followee_id": "id",
     "muted_id": "id",
     "post_id": "id",
@@ -75,7 +76,12 @@ _PUBLIC_NAMES: Mapping[str, str] = {
     "page_size": "limit",
     "page_token": "cursor",
     "idempotency_key": "Idempotency-Key",
+    "reply_to_post_id": "replyTo",
 }
+_PUBLIC_NAMES_OF_MEMBERS: Mapping[str, str] = {
+    "seen_in": "view",
+}
+_FIRST_NAME = re.compile(r"^[a-z_]+")
 _SNAKE_CASE = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _LEADING_FIELD = re.compile(r"^[a-z_]+(?:\[[0-9]+\])?(?:\.[a-z_]+)*(?=: )")
 # The fields that name the acting user; `author_id` does so in CreatePost, the only call that looks its author up.
@@ -139,9 +145,30 @@ def about_oneself() -> Generator[None]:
         raise
 
 
+@contextmanager
+def about_member(name: str) -> Generator[None]:
+    """Within it a post that is not found is the one that a member of the body names."""
+    try:
+        yield
+    except errors.NotFound as error:
+        if error.reason == "POST_NOT_FOUND":
+            violation = FieldViolation(name, "names no post")
+            raise Problem(HTTPStatus.NOT_FOUND, error.reason, f"{name}: names no post", [violation]) from None
+        raise
+
+
 def public_name(field: str) -> str:
-    """The public name of a request field of a service: `media[0].alt_text` → `media[0].altText`."""
-    return _SNAKE_CASE.sub(lambda match: _PUBLIC_NAMES.get(match[0]) or _camel_case(match[0]), field)
+    """The public name of a request field of a service: `media[0].alt_text` → `media[0].altText`.
+
+    What a name stands for depends on where it is: the `post_id` of a request is the `id` in a path, that of an impression
+    is a member of its own.
+    """
+    first = _FIRST_NAME.match(field)
+    if first is None:
+        return field
+    name, path = first[0], field[first.end() :]
+    members = _SNAKE_CASE.sub(lambda match: _PUBLIC_NAMES_OF_MEMBERS.get(match[0]) or _camel_case(match[0]), path)
+    return (_PUBLIC_NAMES.get(name) or _camel_case(name)) + members
 
 
 def _camel_case(name: str) -> str:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 import pytest
+from feedkit.cursor import MAX_ID
 from gateway.problems import Problem
 from starlette.requests import Request
 from starlette.types import Message
@@ -109,3 +110,22 @@ async def test_what_is_no_json_is_refused(body: bytes) -> None:
     with pytest.raises(Problem) as problem:
         await decode(body)
     assert problem.value.status == 400
+
+
+@pytest.mark.parametrize(("value", "number"), [("1", 1), (1, 1), (str(MAX_ID), MAX_ID), (MAX_ID, MAX_ID)])
+def test_an_id_is_a_string_or_an_exact_number(value: str | int, number: int) -> None:
+    assert bodies.id_of(value, "replyTo") == number
+
+
+@pytest.mark.parametrize("value", ["", "0", "01", "-1", "x", "1.0", "9" * 10_000, 0, -1, MAX_ID + 1])
+def test_what_is_no_id_is_named(value: str | int) -> None:
+    with pytest.raises(Problem) as problem:
+        bodies.id_of(value, "replyTo")
+    assert [field for field, _ in problem.value.violations] == ["replyTo"]
+
+
+def test_one_of_a_few_words_is_what_it_stands_for_and_no_other() -> None:
+    assert bodies.choice_of("b", {"a": 1, "b": 2}, "kind") == 2
+    with pytest.raises(Problem) as problem:
+        bodies.choice_of("c", {"a": 1, "b": 2}, "kind")
+    assert problem.value.violations == [("kind", "must be a or b")]

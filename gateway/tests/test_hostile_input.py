@@ -33,21 +33,30 @@ ANSWERS: dict[str, ProtobufMessage] = {
     "BatchGetRelationships": graph_pb2.BatchGetRelationshipsResponse(),
     "BatchGetUsers": graph_pb2.BatchGetUsersResponse(users=[USER]),
     "Block": graph_pb2.BlockResponse(),
+    "ChooseHomeView": graph_pb2.ChooseHomeViewResponse(),
     "CreatePost": post_pb2.CreatePostResponse(post=POST),
     "CreateUser": graph_pb2.CreateUserResponse(user=USER),
     "DeletePost": post_pb2.DeletePostResponse(),
+    "Disengage": post_pb2.DisengageResponse(),
     "EditPost": post_pb2.EditPostResponse(post=POST),
+    "Engage": post_pb2.EngageResponse(),
+    "Favour": graph_pb2.FavourResponse(),
     "Follow": graph_pb2.FollowResponse(),
-    "GetHomeTimeline": timeline_pb2.GetHomeTimelineResponse(),
+    "GetHomeTimeline": timeline_pb2.GetHomeTimelineResponse(view=timeline_pb2.VIEW_RANKED),
+    "GetHomeView": graph_pb2.GetHomeViewResponse(view=graph_pb2.HOME_VIEW_LATEST),
     "GetUser": graph_pb2.GetUserResponse(user=USER),
+    "GiveFeedback": post_pb2.GiveFeedbackResponse(),
     "HydratePosts": hydrate_pb2.HydratePostsResponse(hydrations=[SHOWN]),
     "ListAuthorPostIds": post_pb2.ListAuthorPostIdsResponse(post_ids=[1]),
     "ListBlocked": graph_pb2.ListBlockedResponse(),
+    "ListFavourites": graph_pb2.ListFavouritesResponse(),
     "ListFollowees": graph_pb2.ListFolloweesResponse(),
     "ListFollowers": graph_pb2.ListFollowersResponse(),
     "ListMuted": graph_pb2.ListMutedResponse(),
     "Mute": graph_pb2.MuteResponse(),
+    "RecordImpressions": post_pb2.RecordImpressionsResponse(),
     "Unblock": graph_pb2.UnblockResponse(),
+    "Unfavour": graph_pb2.UnfavourResponse(),
     "Unfollow": graph_pb2.UnfollowResponse(),
     "Unmute": graph_pb2.UnmuteResponse(),
 }
@@ -118,9 +127,14 @@ WRITES = [
     ("POST", "/api/posts"),
     ("PATCH", "/api/posts/1"),
     ("POST", "/api/following"),
+    ("POST", "/api/posts/1/feedback"),
+    ("POST", "/api/feed/impressions"),
+    ("PUT", "/api/feed/view"),
 ]
 READS = [
     "/api/feed",
+    "/api/feed/view",
+    "/api/favourites",
     "/api/posts",
     "/api/posts/1",
     "/api/users",
@@ -141,12 +155,22 @@ MEDIA = st.fixed_dictionaries(
     {"url": st.text() | st.just("https://x.example/a"), "type": st.text() | st.just("image")},
     optional={"width": st.integers(), "height": st.integers(), "altText": st.text()},
 )
+IDS = st.integers() | st.integers().map(str) | st.text()
+IMPRESSION = st.fixed_dictionaries(
+    {"postId": IDS, "position": st.integers(-1, 100_001), "dwellMs": st.integers() | st.integers(-1, 3_600_001)},
+    optional={"view": st.sampled_from(["latest", "ranked", "best", "", "LATEST"])},
+)
 # Members of the right names, and mostly of the right types, reach deeper than arbitrary JSON does.
 LIKELY = {
     "/api/users": st.fixed_dictionaries({"name": st.text()}, optional={"x": JSON_VALUES}),
-    "/api/posts": st.fixed_dictionaries({"content": st.text()}, optional={"media": st.lists(MEDIA, max_size=12)}),
+    "/api/posts": st.fixed_dictionaries(
+        {"content": st.text()}, optional={"media": st.lists(MEDIA, max_size=12), "replyTo": IDS | st.none()}
+    ),
     "/api/posts/1": st.fixed_dictionaries({}, optional={"content": st.text(), "media": st.lists(MEDIA, max_size=12)}),
-    "/api/following": st.fixed_dictionaries({"userIds": st.lists(st.integers() | st.integers().map(str) | st.text())}),
+    "/api/following": st.fixed_dictionaries({"userIds": st.lists(IDS)}),
+    "/api/posts/1/feedback": st.fixed_dictionaries({"kind": st.sampled_from(["hide", "less_like_this"]) | st.text()}),
+    "/api/feed/impressions": st.fixed_dictionaries({"impressions": st.lists(IMPRESSION, max_size=3)}),
+    "/api/feed/view": st.fixed_dictionaries({"view": st.sampled_from(["latest", "ranked"]) | st.text()}),
 }
 
 
@@ -191,11 +215,11 @@ async def test_an_arbitrary_query(path: str, query: bytes) -> None:
 
 @pytest.mark.parametrize("path", READS)
 @given(
-    name=st.sampled_from([b"limit", b"cursor", b"ids", b"view"]),
+    name=st.sampled_from([b"limit", b"cursor", b"cursor=r:", b"ids", b"view", b"explain"]),
     value=st.text(st.characters(codec="latin-1")).map(lambda text: text.encode("latin-1")),
 )
 async def test_arbitrary_values_of_known_parameters(path: str, name: bytes, value: bytes) -> None:
-    status, _ = await call("GET", path, query=name + b"=" + value)
+    status, _ = await call("GET", path, query=name + (b"" if b"=" in name else b"=") + value)
     assert status < 500
 
 
@@ -208,6 +232,11 @@ async def test_arbitrary_values_of_known_parameters(path: str, name: bytes, valu
             "/api/following/{}",
             "/api/blocks/{}",
             "/api/mutes/{}",
+            "/api/favourites/{}",
+            "/api/feed/{}",
+            "/api/posts/{}/like",
+            "/api/posts/{}/repost",
+            "/api/posts/{}/feedback",
             "/api/users/{}/posts",
             "/{}",
         ]
@@ -303,11 +332,13 @@ async def test_an_edit_is_held_to_the_contract_before_anything_is_called(body: A
     assert (status, [error["field"] for error in document["errors"]]) == (400, [field])
 
 
-@pytest.mark.parametrize("path", ["/api/blocks", "/api/mutes"])
+@pytest.mark.parametrize(
+    "path", ["/api/blocks/{}", "/api/mutes/{}", "/api/favourites/{}", "/api/posts/{}/like", "/api/posts/{}/repost"]
+)
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
 @pytest.mark.parametrize("part", ["0", "-1", "1.0", "x", "9223372036854775808", "\0", "٣"])
-async def test_whoever_is_blocked_or_muted_must_have_an_id(path: str, method: str, part: str) -> None:
-    status, document = await call(method, f"{path}/{part}")
+async def test_whatever_is_acted_upon_must_have_an_id(path: str, method: str, part: str) -> None:
+    status, document = await call(method, path.format(part))
     assert (status, document["reason"], document["errors"][0]["field"]) == (400, "INVALID_FIELD", "id")
 
 
@@ -321,3 +352,114 @@ async def test_an_idempotency_key_that_cannot_be_one_is_named() -> None:
     headers = [*IDENTITY, (b"idempotency-key", b"\xe9")]
     _, document = await call("POST", "/api/posts", headers=headers, body=b'{"content": "hi"}')
     assert [error["field"] for error in document["errors"]] == ["Idempotency-Key"]
+
+
+# --- the ranked feed, and what it learns from -------------------------------------------------------------------------
+
+IMPRESSIONS = [{"postId": str(place), "position": place, "dwellMs": 0, "view": "latest"} for place in range(1, 101)]
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "reason"),
+    [
+        (b"view=best", "view", "INVALID_FIELD"),
+        (b"view=latest&view=ranked", "view", "INVALID_FIELD"),
+        (b"explain=yes", "explain", "INVALID_FIELD"),
+        (b"explain=1", "explain", "INVALID_FIELD"),
+        (b"cursor=r:" + b"x" * 10_000, "cursor", "INVALID_PAGE_TOKEN"),
+        (b"cursor=r", "cursor", "INVALID_PAGE_TOKEN"),
+        (b"view=ranked&limit=0", "limit", "INVALID_FIELD"),
+    ],
+)
+async def test_a_parameter_of_the_feed_that_cannot_be_is_named(query: bytes, field: str, reason: str) -> None:
+    status, document = await call("GET", "/api/feed", query=query)
+    assert (status, document["reason"], document["errors"][0]["field"]) == (400, reason, field)
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "rule"),
+    [
+        ("postId", "0", "must be an id"),
+        ("postId", "1.5", "must be an id"),
+        ("postId", -1, "must be an id"),
+        ("postId", 2**63, "must be an id"),
+        ("postId", None, "expected int | str, got null"),
+        ("position", -1, "must be greater than or equal to 0"),
+        ("position", 100_001, "must be greater than or equal to 0 and less than or equal to 100000"),
+        ("position", 2**31, "expected int"),
+        ("position", "1", "expected int, got str"),
+        ("dwellMs", -1, "must be greater than or equal to 0"),
+        ("dwellMs", 3_600_001, "less than or equal to 3600000"),
+        ("dwellMs", 0.5, "expected int, got float"),
+        ("view", "best", "must be latest or ranked"),
+        ("view", 1, "expected str, got int"),
+    ],
+)
+async def test_an_impression_that_cannot_be_is_named_with_its_place(member: str, value: object, rule: str) -> None:
+    body = {"impressions": [*IMPRESSIONS[:3], {**IMPRESSIONS[3], member: value}, *IMPRESSIONS[4:]]}
+    status, document = await call("POST", "/api/feed/impressions", body=json.dumps(body).encode())
+    (error,) = document["errors"]
+    assert (status, error["field"]) == (400, f"impressions[3].{member}")
+    assert rule in error["rule"]
+
+
+@pytest.mark.parametrize("member", ["postId", "position", "dwellMs", "view"])
+async def test_an_impression_lacks_nothing(member: str) -> None:
+    impression = {name: value for name, value in IMPRESSIONS[0].items() if name != member}
+    body = json.dumps({"impressions": [impression]}).encode()
+    _, document = await call("POST", "/api/feed/impressions", body=body)
+    assert document["errors"] == [{"field": f"impressions[0].{member}", "rule": "is required"}]
+
+
+@pytest.mark.parametrize("number", [0, 101, 10_000])
+async def test_too_few_and_too_many_impressions_are_refused(number: int) -> None:
+    body = json.dumps({"impressions": (IMPRESSIONS * 100)[:number]}).encode()
+    status, document = await call("POST", "/api/feed/impressions", body=body)
+    assert (status, document["errors"][0]["field"]) == (400, "impressions")
+
+
+async def test_a_hundred_impressions_are_accepted() -> None:
+    body = json.dumps({"impressions": IMPRESSIONS}).encode()
+    assert await call("POST", "/api/feed/impressions", body=body) == (202, {"recorded": 0})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field", "rule"),
+    [
+        ("POST", "/api/posts/1/feedback", {}, "kind", "is required"),
+        ("POST", "/api/posts/1/feedback", {"kind": "HIDE"}, "kind", "must be less_like_this or hide"),
+        ("POST", "/api/posts/1/feedback", {"kind": None}, "kind", "expected str, got null"),
+        ("PUT", "/api/feed/view", {}, "view", "is required"),
+        ("PUT", "/api/feed/view", {"view": "best"}, "view", "must be latest or ranked"),
+        ("PUT", "/api/feed/view", ["ranked"], "body", "expected object, got array"),
+        ("POST", "/api/posts", {"content": "", "replyTo": "x"}, "replyTo", "must be an id"),
+        ("POST", "/api/posts", {"content": "", "replyTo": 0}, "replyTo", "must be an id"),
+        ("POST", "/api/posts", {"content": "", "replyTo": [1]}, "replyTo", "expected int | str | null, got array"),
+    ],
+)
+async def test_a_choice_that_there_is_not_is_named(
+    *, method: str, path: str, body: object, field: str, rule: str
+) -> None:
+    status, document = await call(method, path, body=json.dumps(body).encode())
+    (error,) = document["errors"]
+    assert (status, document["reason"], error["field"]) == (400, "MALFORMED_BODY", field)
+    assert error["rule"].startswith(rule)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/feed/view"),
+        ("PUT", "/api/feed/view"),
+        ("POST", "/api/feed/impressions"),
+        ("PUT", "/api/posts/1/like"),
+        ("DELETE", "/api/posts/1/repost"),
+        ("POST", "/api/posts/1/feedback"),
+        ("GET", "/api/favourites"),
+        ("PUT", "/api/favourites/1"),
+        ("DELETE", "/api/favourites/1"),
+    ],
+)
+async def test_nobody_in_particular_does_and_sees_nothing_of_it(method: str, path: str) -> None:
+    status, document = await call(method, path, headers=[])
+    assert (status, document["reason"], document["errors"][0]["field"]) == (401, "UNAUTHENTICATED", "X-User-Id")

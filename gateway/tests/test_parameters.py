@@ -134,16 +134,42 @@ class TestPathId:
         assert violated_field(error) == ["id"]
 
 
-class TestView:
-    @pytest.mark.parametrize("query", ["", "view=", "view=latest"])
-    def test_may_be_latest(self, query: str) -> None:
-        parameters.require_latest_view(request(query))
+class TestFeedCursor:
+    @given(st.integers(0, MAX_ID), st.integers(0, MAX_ID))
+    def test_may_be_a_position(self, ms: int, post_id: int) -> None:
+        token = str(Position(ms, post_id))
+        assert parameters.feed_cursor(request(f"cursor={token}")) == token
 
-    @pytest.mark.parametrize("query", ["view=ranked", "view=LATEST", "view=latest&view=latest"])
-    def test_may_be_nothing_else(self, query: str) -> None:
+    @pytest.mark.parametrize("token", ["r:0123456789abcdef:20", "r:below:1:2", "r:", "r:x", "r:" + "x" * 62])
+    def test_may_be_whatever_timeline_reads_as_one_of_a_ranked_feed(self, token: str) -> None:
+        assert parameters.feed_cursor(request(f"cursor={token}")) == token
+
+    @pytest.mark.parametrize("text", ["...", "1:2:3", "-1:-1", "R:1:2", " r:1:2", "r:" + "x" * 63, "r:" * 5_000])
+    def test_refuses_what_is_neither(self, text: str) -> None:
         with pytest.raises(InvalidArgument) as error:
-            parameters.require_latest_view(request(query))
+            parameters.feed_cursor(request(f"cursor={text}"))
+        assert (violated_field(error), error.value.reason) == (["cursor"], "INVALID_PAGE_TOKEN")
+
+
+CHOICES = {"latest": 1, "ranked": 2}
+
+
+class TestChoice:
+    @pytest.mark.parametrize(
+        ("query", "chosen"), [("", 0), ("view=", 0), ("view=latest", 1), ("view=ranked", 2), ("other=ranked", 0)]
+    )
+    def test_is_what_the_word_stands_for(self, query: str, chosen: int) -> None:
+        assert parameters.choice(request(query), "view", CHOICES, 0) == chosen
+
+    @pytest.mark.parametrize("query", ["view=best", "view=LATEST", "view=latest&view=latest", "view=%00", "view=1"])
+    def test_may_be_no_other(self, query: str) -> None:
+        with pytest.raises(InvalidArgument) as error:
+            parameters.choice(request(query), "view", CHOICES, 0)
         assert violated_field(error) == ["view"]
+
+    def test_tells_what_it_may_be(self) -> None:
+        with pytest.raises(InvalidArgument, match=r"^view: must be latest or ranked$"):
+            parameters.choice(request("view=best"), "view", CHOICES, 0)
 
 
 def test_a_repeated_header_is_refused_by_its_name() -> None:

@@ -9,6 +9,8 @@ import pytest
 from feed.graph.v1 import graph_pb2
 from feed.hydrate.v1 import hydrate_pb2
 from feed.post.v1 import post_pb2
+from feedkit.cursor import MAX_ID
+from feedkit.errors import post_not_found
 from gateway.config import AuthMode, GatewaySettings
 from gateway.routes.health import Health
 from gateway.services import Services
@@ -20,6 +22,7 @@ from gateway import app
 EDITED = post_pb2.Post(
     id=5, author_id=7, content="other", created_at_ms=1_704_067_200_000, edited_at_ms=1_704_067_201_000
 )
+GONE = 99
 MEDIUM = {"url": "https://x.example/a.jpg", "type": "image", "altText": "a cat"}
 
 
@@ -37,7 +40,14 @@ class Neighbours:
 
     async def EditPost(self, request: post_pb2.EditPostRequest) -> post_pb2.EditPostResponse:
         self.asked.append(request)
-        return post_pb2.EditPostResponse(post=EDITED)
+        return post_pb2.EditPostResponse(post=EDITED, counts=post_pb2.EngagementCounts(likes=3))
+
+    async def CreatePost(self, request: post_pb2.CreatePostRequest) -> post_pb2.CreatePostResponse:
+        self.asked.append(request)
+        if request.reply_to_post_id == GONE:
+            raise post_not_found(GONE)
+        post = post_pb2.Post(id=6, author_id=7, content="new", reply_to_post_id=request.reply_to_post_id)
+        return post_pb2.CreatePostResponse(post=post, replayed=request.idempotency_key == "again")
 
     async def HydratePosts(self, request: hydrate_pb2.HydratePostsRequest) -> hydrate_pb2.HydratePostsResponse:
         self.asked.append(request)
@@ -93,7 +103,35 @@ async def test_an_edit_answers_as_a_create_does(client: httpx.AsyncClient) -> No
         "media": [],
         "createdAt": "2024-01-01T00:00:00.000Z",
         "editedAt": "2024-01-01T00:00:01.000Z",
+        "replyTo": None,
+        "counts": {"likes": 3, "reposts": 0, "replies": 0},
     }
+
+
+@pytest.mark.parametrize("key", ["once", "again"])
+async def test_a_new_post_has_been_met_by_nobody(client: httpx.AsyncClient, key: str) -> None:
+    """Also where it is asked for again: the answer is that of the first time."""
+    answer = await client.post("/api/posts", json={"content": "new"}, headers={"Idempotency-Key": key})
+    assert answer.json()["counts"] == {"likes": 0, "reposts": 0, "replies": 0}
+
+
+@pytest.mark.parametrize(
+    ("member", "post_id"),
+    [({}, 0), ({"replyTo": None}, 0), ({"replyTo": "5"}, 5), ({"replyTo": 5}, 5), ({"replyTo": str(MAX_ID)}, MAX_ID)],
+)
+async def test_a_reply_names_what_it_replies_to(
+    neighbours: Neighbours, client: httpx.AsyncClient, member: Any, post_id: int
+) -> None:
+    answer = await client.post("/api/posts", json={"content": "new", **member})
+    (asked,) = neighbours.asked
+    assert isinstance(asked, post_pb2.CreatePostRequest)
+    assert (asked.reply_to_post_id, answer.json()["replyTo"]) == (post_id, str(post_id) if post_id else None)
+
+
+async def test_a_reply_to_what_is_not_there_names_the_member(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/api/posts", json={"content": "new", "replyTo": str(GONE)})
+    assert (answer.status_code, answer.json()["reason"]) == (404, "POST_NOT_FOUND")
+    assert answer.json()["errors"] == [{"field": "replyTo", "rule": "names no post"}]
 
 
 @pytest.mark.parametrize("call", [("PATCH", "/api/posts/5"), ("POST", "/api/posts")])

@@ -31,6 +31,7 @@ def headers(error: FeedError) -> dict[bytes, bytes]:
         (errors.user_not_found(1, "followee_id"), 404),
         (errors.user_not_found(1, "blocked_id"), 404),
         (errors.user_not_found(1, "muted_id"), 404),
+        (errors.user_not_found(1, "favourite_id"), 404),
         (errors.user_not_found(1, "viewer_id"), 401),
         (errors.user_not_found(1, "actor_id"), 401),
         (errors.user_not_found(1, "author_id"), 401),
@@ -41,6 +42,8 @@ def headers(error: FeedError) -> dict[bytes, bytes]:
         (errors.FailedPrecondition("CANNOT_MUTE_SELF", "no"), 422),
         (errors.FailedPrecondition("BLOCKING_LIMIT_REACHED", "full"), 409),
         (errors.FailedPrecondition("MUTING_LIMIT_REACHED", "full"), 409),
+        (errors.FailedPrecondition("NOT_FOLLOWING", "no"), 409),
+        (errors.FailedPrecondition("FAVOURITES_LIMIT_REACHED", "full"), 409),
         (errors.FailedPrecondition("BLOCKED", "no"), 409),
         (errors.FailedPrecondition("USER_SUSPENDED", "no"), 409),
         (errors.FailedPrecondition("USER_NOT_DELETED", "no"), 409),
@@ -72,6 +75,12 @@ def test_every_error_has_its_status(error: FeedError, status: int) -> None:
         ("post_ids[0]", "ids[0]"),
         ("media[0].alt_text", "media[0].altText"),
         ("idempotency_key", "Idempotency-Key"),
+        ("reply_to_post_id", "replyTo"),
+        ("favourite_id", "id"),
+        ("post_id", "id"),
+        ("impressions[3].post_id", "impressions[3].postId"),
+        ("impressions[3].dwell_ms", "impressions[3].dwellMs"),
+        ("impressions[3].seen_in", "impressions[3].view"),
         ("content", "content"),
     ],
 )
@@ -102,6 +111,18 @@ def test_about_oneself_whoever_is_not_found_is_the_acting_user() -> None:
 def test_about_oneself_other_errors_are_what_they_are() -> None:
     with pytest.raises(errors.NotFound), problems.about_oneself():
         raise errors.post_not_found(7)
+
+
+def test_about_a_member_a_post_that_is_not_found_is_the_one_that_it_names() -> None:
+    with pytest.raises(Problem) as problem, problems.about_member("replyTo"):
+        raise errors.post_not_found(7)
+    assert (problem.value.status, problem.value.reason) == (404, "POST_NOT_FOUND")
+    assert problem.value.violations == [FieldViolation("replyTo", "names no post")]
+
+
+def test_about_a_member_other_errors_are_what_they_are() -> None:
+    with pytest.raises(errors.NotFound), problems.about_member("replyTo"):
+        raise errors.user_not_found(7, "author_id")
 
 
 def test_a_document_has_the_members_of_one_shape() -> None:

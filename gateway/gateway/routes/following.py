@@ -4,19 +4,17 @@ from typing import Annotated
 
 import msgspec
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
-from feedkit.cursor import MAX_ID
 from starlette.requests import Request
 
 from gateway import bodies, identity, parameters, presentation
 from gateway.answers import NO_CONTENT, Answer, ok
-from gateway.problems import malformed_body
 from gateway.resource import Paths
 
 
 class Contacts(msgspec.Struct, rename="camel"):
-    """The body of `POST /api/following`. Ids are strings; exact numbers are understood too."""
+    """The body of `POST /api/following`."""
 
-    user_ids: Annotated[list[str | int], msgspec.Meta(min_length=1, max_length=1000)]
+    user_ids: Annotated[list[bodies.Id], msgspec.Meta(min_length=1, max_length=1000)]
 
 
 _CONTACTS = msgspec.json.Decoder(Contacts)
@@ -55,7 +53,7 @@ class Following:
         """Follow many users, each with an outcome of its own."""
         actor_id = identity.acting_user(request)
         contacts = await bodies.decode(request, _CONTACTS)
-        followee_ids = [_user_id(place, value) for place, value in enumerate(contacts.user_ids)]
+        followee_ids = [bodies.id_of(value, f"userIds[{place}]") for place, value in enumerate(contacts.user_ids)]
         answer = await self._graph.BatchFollow(
             graph_pb2.BatchFollowRequest(actor_id=actor_id, followee_ids=followee_ids)
         )
@@ -68,10 +66,3 @@ class Following:
             graph_pb2.BatchGetRelationshipsRequest(viewer_id=viewer_id, user_ids=parameters.ids(request))
         )
         return ok(presentation.page([presentation.relationship(each) for each in answer.relationships]))
-
-
-def _user_id(place: int, value: str | int) -> int:
-    number = parameters.parse_id(value) if isinstance(value, str) else value
-    if number is None or not 1 <= number <= MAX_ID:
-        raise malformed_body(parameters.ID_RULE, f"userIds[{place}]")
-    return number

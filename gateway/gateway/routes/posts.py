@@ -1,6 +1,5 @@
 """Posts."""
 
-from typing import Annotated
 from uuid import uuid4
 
 import msgspec
@@ -15,15 +14,14 @@ from starlette.requests import Request
 
 from gateway import bodies, identity, parameters, presentation
 from gateway.answers import NO_CONTENT, Answer, Header, created, ok
-from gateway.problems import malformed_body, unknown_acting_user
+from gateway.problems import about_member, malformed_body, unknown_acting_user
 from gateway.resource import Paths
 from gateway.services import Services
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 _REPLAYED: Header = (b"idempotency-replayed", b"true")
 
-# What the contract's type can hold; what it may hold is said by its rules.
-_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_NONE_YET = post_pb2.EngagementCounts()
 
 
 class Media(msgspec.Struct, rename="camel"):
@@ -31,16 +29,17 @@ class Media(msgspec.Struct, rename="camel"):
 
     url: str
     type: str
-    width: _Int32 = 0
-    height: _Int32 = 0
+    width: bodies.Int32 = 0
+    height: bodies.Int32 = 0
     alt_text: str = ""
 
 
-class NewPost(msgspec.Struct):
+class NewPost(msgspec.Struct, rename="camel"):
     """The body of `POST /api/posts`."""
 
     content: str
     media: list[Media] = []
+    reply_to: bodies.Id | None = None
 
 
 class Changes(msgspec.Struct):
@@ -79,8 +78,10 @@ class Posts:
         validation.check(message)
         # The answer needs the name. It is fetched first, so that nothing can fail once the post is there.
         author_name = await self._writer_name(author_id)
-        answer = await self._post.CreatePost(message)
-        post = presentation.post(answer.post, author_name)
+        with about_member("replyTo"):
+            answer = await self._post.CreatePost(message)
+        # Also where a key is used again: the answer is that of the first time.
+        post = presentation.post(answer.post, author_name, _NONE_YET)
         return created(f"/api/posts/{post.id}", post, *([_REPLAYED] if answer.replayed else []))
 
     async def edit(self, request: Request) -> Answer:
@@ -90,7 +91,8 @@ class Posts:
         validation.check(message)
         author_name = await self._writer_name(actor_id)
         answer = await self._post.EditPost(message)
-        return ok(presentation.post(answer.post, author_name))
+        counts = answer.counts if answer.HasField("counts") else None
+        return ok(presentation.post(answer.post, author_name, counts))
 
     async def _writer_name(self, user_id: int) -> str:
         answer = await self._graph.BatchGetUsers(
@@ -140,6 +142,7 @@ def _creation(author_id: int, post: NewPost, idempotency_key: str | None) -> pos
         media=_media(post.media),
         # Without a key of the client's our own retry, after an answer that was lost, would post twice.
         idempotency_key=idempotency_key or str(uuid4()),
+        reply_to_post_id=0 if post.reply_to is None else bodies.id_of(post.reply_to, "replyTo"),
     )
 
 
