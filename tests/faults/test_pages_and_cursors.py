@@ -8,7 +8,6 @@ import itertools
 import random
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +22,7 @@ from feedkit import status
 from feedkit.cursor import Position
 from ledger import Ledger
 from limits import THRESHOLD
-from replicas import replicas, started
+from replicas import several_timelines
 from settling import settled
 from stored_keys import StoredKeys
 from timelines import warmed
@@ -216,19 +215,6 @@ async def test_hand_09_every_feed_ends_at_every_length_around_that_of_a_page(
 # --- HAND-10 -----------------------------------------------------------------------------------------------------------
 
 WALKERS = 20
-
-
-@asynccontextmanager
-async def several_timelines(mesh: Mesh, directory: Path, count: int) -> AsyncGenerator[FeedApi]:
-    """A gateway that asks so many more processes of the service `timeline` in turn, beside the one of the mesh."""
-    async with AsyncExitStack() as stack:
-        timelines = await stack.enter_async_context(replicas(mesh, "timeline", count, directory))
-        targets = ",".join([mesh.addresses.grpc["timeline"], *(timeline.address for timeline in timelines)])
-        [gateway] = await stack.enter_async_context(
-            replicas(mesh, "gateway", 1, directory, settings={"FEED_TIMELINE_TARGET": f"ipv4:{targets}"})
-        )
-        await started(*timelines, gateway)
-        yield await stack.enter_async_context(FeedApi(f"http://{gateway.address}"))
 
 
 async def ticking(items: Iterable[Item]) -> AsyncGenerator[Item]:

@@ -104,6 +104,35 @@ class FeedApi:
         """Mute a user no longer."""
         await self._ok(204, "DELETE", f"/api/mutes/{user}", viewer=viewer)
 
+    async def engage(self, viewer: int, post_id: int | str, engagement: str) -> dict[str, int]:
+        """`like` or `repost` a post; its counts then."""
+        return (await self._ok(200, "PUT", f"/api/posts/{post_id}/{engagement}", viewer=viewer))["counts"]
+
+    async def disengage(self, viewer: int, post_id: int | str, engagement: str) -> dict[str, int]:
+        """Take a `like` or a `repost` back; the counts then."""
+        return (await self._ok(200, "DELETE", f"/api/posts/{post_id}/{engagement}", viewer=viewer))["counts"]
+
+    async def give_feedback(self, viewer: int, post_id: int | str, kind: str) -> None:
+        """Tell what one has against a post: `less_like_this` or `hide`."""
+        await self._ok(204, "POST", f"/api/posts/{post_id}/feedback", viewer=viewer, json={"kind": kind})
+
+    async def tell_seen(self, viewer: int, post_ids: Sequence[int | str], *, view: str, dwell_ms: int = 1000) -> int:
+        """Tell which posts were seen, from the top down; how many of them were new."""
+        impressions = [
+            {"postId": str(post_id), "position": place, "dwellMs": dwell_ms, "view": view}
+            for place, post_id in enumerate(post_ids)
+        ]
+        body = {"impressions": impressions}
+        return (await self._ok(202, "POST", "/api/feed/impressions", viewer=viewer, json=body))["recorded"]
+
+    async def favour(self, viewer: int, user: int) -> None:
+        """Make a user a favourite."""
+        await self._ok(204, "PUT", f"/api/favourites/{user}", viewer=viewer)
+
+    async def choose_view(self, viewer: int, view: str) -> None:
+        """Choose the view that is shown where a read does not say."""
+        await self._ok(200, "PUT", "/api/feed/view", viewer=viewer, json={"view": view})
+
     async def get(self, path: str, *, viewer: int | None = None, **params: str) -> dict[str, Any]:
         """A resource, page or batch."""
         return await self._ok(200, "GET", path, viewer=viewer, params=params)

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import psutil
@@ -14,6 +14,7 @@ from devmesh.guard import Guard
 from devmesh.mesh import Mesh
 from devmesh.ports import free_ports
 from devmesh.processes import PROCESSES, Process
+from feed_api import FeedApi
 from polling import until
 
 _STOP_SECONDS = 20.0
@@ -115,6 +116,19 @@ async def started(*processes: Replica) -> None:
     for replica in processes:
         replica.start()
     await asyncio.gather(*(replica.until_ready() for replica in processes))
+
+
+@asynccontextmanager
+async def several_timelines(mesh: Mesh, directory: Path, count: int) -> AsyncGenerator[FeedApi]:
+    """A gateway that asks so many more processes of the service `timeline` in turn, beside the one of the mesh."""
+    async with AsyncExitStack() as stack:
+        timelines = await stack.enter_async_context(replicas(mesh, "timeline", count, directory))
+        targets = ",".join([mesh.addresses.grpc["timeline"], *(timeline.address for timeline in timelines)])
+        [gateway] = await stack.enter_async_context(
+            replicas(mesh, "gateway", 1, directory, settings={"FEED_TIMELINE_TARGET": f"ipv4:{targets}"})
+        )
+        await started(*timelines, gateway)
+        yield await stack.enter_async_context(FeedApi(f"http://{gateway.address}"))
 
 
 async def restart_every_process(mesh: Mesh) -> None:
