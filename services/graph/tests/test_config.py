@@ -15,8 +15,16 @@ def test_five_thousand_may_be_followed_unless_it_is_set():
     assert load(GraphSettings).following_limit == 5000
 
 
+def test_fifty_may_be_favourites_unless_it_is_set(monkeypatch: pytest.MonkeyPatch):
+    assert load(GraphSettings).favourites_limit == 50
+    monkeypatch.setenv("FEED_FAVOURITES_LIMIT", "7")
+    assert load(GraphSettings).favourites_limit == 7
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "5001", "many"])
-@pytest.mark.parametrize("name", ["FEED_FOLLOWING_LIMIT", "FEED_BLOCKING_LIMIT", "FEED_MUTING_LIMIT"])
+@pytest.mark.parametrize(
+    "name", ["FEED_FOLLOWING_LIMIT", "FEED_BLOCKING_LIMIT", "FEED_MUTING_LIMIT", "FEED_FAVOURITES_LIMIT"]
+)
 def test_a_limit_that_the_contracts_cannot_hold_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ):

@@ -125,6 +125,22 @@ async def test_a_suspended_user_may_still_turn_away_from_others(
     await stub.RecordActivity(pb.RecordActivityRequest(user_id=suspended))
 
 
+async def test_a_suspended_user_may_still_choose_what_they_are_shown(
+    accounts: Any, stub: Any, make_users: MakeUsers, operator: Metadata
+):
+    suspended, other = await make_users(2)
+    await stub.Follow(pb.FollowRequest(actor_id=suspended, followee_id=other))
+    for user in (suspended, other):
+        await change(accounts, SUSPEND, user, operator)
+    pair = {"actor_id": suspended, "favourite_id": other}
+    assert (await stub.Favour(pb.FavourRequest(**pair))).changed
+    ranked = pb.ChooseHomeViewRequest(user_id=suspended, view=pb.HOME_VIEW_RANKED)
+    assert (await stub.ChooseHomeView(ranked)).changed
+    context = await stub.GetViewerContext(pb.GetViewerContextRequest(viewer_id=suspended))
+    assert (list(context.favourite_ids), context.home_view) == ([other], pb.HOME_VIEW_RANKED)
+    assert (await stub.Unfavour(pb.UnfavourRequest(**pair))).changed
+
+
 # --- deleted --------------------------------------------------------------------------------------------------------
 
 
@@ -144,6 +160,16 @@ REQUESTS: Mapping[str, tuple[str, Callable[[int, int], Any]]] = {
     "Mute by them": ("actor_id", lambda gone, other: pb.MuteRequest(actor_id=gone, muted_id=other)),
     "Unmute": ("muted_id", lambda gone, other: pb.UnmuteRequest(actor_id=other, muted_id=gone)),
     "Unmute by them": ("actor_id", lambda gone, other: pb.UnmuteRequest(actor_id=gone, muted_id=other)),
+    "Favour": ("favourite_id", lambda gone, other: pb.FavourRequest(actor_id=other, favourite_id=gone)),
+    "Favour by them": ("actor_id", lambda gone, other: pb.FavourRequest(actor_id=gone, favourite_id=other)),
+    "Unfavour": ("favourite_id", lambda gone, other: pb.UnfavourRequest(actor_id=other, favourite_id=gone)),
+    "Unfavour by them": ("actor_id", lambda gone, other: pb.UnfavourRequest(actor_id=gone, favourite_id=other)),
+    "ListFavourites": ("user_id", lambda gone, _: pb.ListFavouritesRequest(user_id=gone)),
+    "ChooseHomeView": (
+        "user_id",
+        lambda gone, _: pb.ChooseHomeViewRequest(user_id=gone, view=pb.HOME_VIEW_RANKED),
+    ),
+    "GetHomeView": ("user_id", lambda gone, _: pb.GetHomeViewRequest(user_id=gone)),
     "ListFollowers": ("user_id", lambda gone, _: pb.ListFollowersRequest(user_id=gone)),
     "ListFollowees": ("user_id", lambda gone, _: pb.ListFolloweesRequest(user_id=gone)),
     "ListBlocked": ("user_id", lambda gone, _: pb.ListBlockedRequest(user_id=gone)),
@@ -173,6 +199,7 @@ async def befriend(stub: Any, a: int, b: int) -> None:
     for actor, other in ((a, b), (b, a)):
         await stub.Follow(pb.FollowRequest(actor_id=actor, followee_id=other))
         await stub.Mute(pb.MuteRequest(actor_id=actor, muted_id=other))
+        await stub.Favour(pb.FavourRequest(actor_id=actor, favourite_id=other))
 
 
 async def test_a_deleted_user_is_in_no_answer_about_others(
@@ -185,6 +212,7 @@ async def test_a_deleted_user_is_in_no_answer_about_others(
     assert not (await stub.ListFollowers(pb.ListFollowersRequest(user_id=other))).users
     assert not (await stub.ListFollowees(pb.ListFolloweesRequest(user_id=other))).users
     assert not (await stub.ListMuted(pb.ListMutedRequest(user_id=other))).users
+    assert not (await stub.ListFavourites(pb.ListFavouritesRequest(user_id=other))).users
     request = pb.BatchGetRelationshipsRequest(viewer_id=other, user_ids=[gone])
     assert list((await stub.BatchGetRelationships(request)).relationships) == [pb.Relationship(user_id=gone)]
     assert await stub.GetHiddenAuthors(pb.GetHiddenAuthorsRequest(viewer_id=gone)) == pb.GetHiddenAuthorsResponse()

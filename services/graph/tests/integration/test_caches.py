@@ -20,8 +20,12 @@ from graph_service.accounts import Accounts
 from graph_service.block_store import BlockStore
 from graph_service.blocks import Blocks
 from graph_service.cache_store import CacheStore
+from graph_service.favourite_store import FavouriteStore
+from graph_service.favourites import Favourites
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
+from graph_service.home_view_store import HomeViewStore
+from graph_service.home_views import HomeView, HomeViews
 from graph_service.mute_store import MuteStore
 from graph_service.mutes import Mutes
 from graph_service.store import Store
@@ -154,6 +158,8 @@ class Everything(NamedTuple):
     blocks: Blocks
     mutes: Mutes
     accounts: Accounts
+    favourites: Favourites
+    home_views: HomeViews
 
 
 @pytest.fixture
@@ -162,6 +168,8 @@ def everything(database: Database, caches: CacheStore) -> Everything:
         Blocks(BlockStore(database), caches, 5000),
         Mutes(MuteStore(database), caches, 5000),
         Accounts(AccountStore(database), caches),
+        Favourites(FavouriteStore(database), caches, 50),
+        HomeViews(HomeViewStore(database), caches),
     )
 
 
@@ -170,6 +178,9 @@ FORGOTTEN: dict[str, tuple[Callable[[Everything, int, int], Awaitable[object]], 
     "unblock": (lambda all_, a, b: all_.blocks.unblock(a, b), {"hidden a", "hidden b"}),
     "mute": (lambda all_, a, b: all_.mutes.mute(a, b), {"ctx a", "hidden a"}),
     "unmute": (lambda all_, a, b: all_.mutes.unmute(a, b), {"ctx a", "hidden a"}),
+    "favour": (lambda all_, a, b: all_.favourites.favour(a, b), {"ctx a"}),
+    "unfavour": (lambda all_, a, b: all_.favourites.unfavour(a, b), {"ctx a"}),
+    "choose a view": (lambda all_, a, _: all_.home_views.choose(a, HomeView.RANKED), {"ctx a"}),
     "suspend": (lambda all_, a, _: all_.accounts.suspend(a), {"user a"}),
     "restore": (lambda all_, a, _: all_.accounts.restore(a), {"user a"}),
     "delete": (lambda all_, a, _: all_.accounts.delete(a), {"user a", "ctx a", "hidden a"}),
@@ -179,10 +190,12 @@ FORGOTTEN: dict[str, tuple[Callable[[Everything, int, int], Awaitable[object]], 
 
 @pytest.mark.parametrize("change", FORGOTTEN)
 async def test_what_a_change_concerns_is_gone_when_it_is_acknowledged_and_nothing_else(
-    redis_client: Redis, everything: Everything, make_users: MakeUsers, change: str
+    redis_client: Redis, follows: Follows, everything: Everything, make_users: MakeUsers, change: str
 ):
     """Also where it was made before: that call may have ended between the change and this."""
     a, b = await make_users(2)
+    if change == "favour":
+        await follows.follow(a, b)
     make, gone = FORGOTTEN[change]
     names = {"ctx": keys.context, "hidden": keys.hidden, "user": keys.user}
     cached = {f"{name} {who}": key(user) for name, key in names.items() for who, user in (("a", a), ("b", b))}

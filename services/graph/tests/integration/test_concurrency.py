@@ -19,6 +19,8 @@ from graph_service.blocks import Blocks
 from graph_service.cache_store import CacheStore
 from graph_service.erasure import Erasure
 from graph_service.erasure_store import ErasureStore
+from graph_service.favourite_store import FavouriteStore
+from graph_service.favourites import Favourites
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows, Outcome
 from graph_service.mute_store import MuteStore
@@ -34,15 +36,35 @@ Edge = tuple[int, int]
 Change = tuple[int, int, int]
 """Actor, the other one, and the kind of the event that the change makes."""
 
-USERS, DOOMED, LIMIT, TASKS, STEPS = 14, 3, 6, 24, 25
+USERS, DOOMED, LIMIT, FAVOURITES, TASKS, STEPS = 14, 3, 6, 2, 24, 30
 FOLLOWED = events_pb2.GRAPH_EVENT_KIND_FOLLOWED
 UNFOLLOWED = events_pb2.GRAPH_EVENT_KIND_UNFOLLOWED
 MUTED = events_pb2.GRAPH_EVENT_KIND_MUTED
 UNMUTED = events_pb2.GRAPH_EVENT_KIND_UNMUTED
 BLOCKED = events_pb2.GRAPH_EVENT_KIND_BLOCKED
 UNBLOCKED = events_pb2.GRAPH_EVENT_KIND_UNBLOCKED
-STEP_KINDS = ["follow", "mass follow", "unfollow", "block", "unblock", "mute", "unmute", "erase"]
-STEP_WEIGHTS = [6, 4, 4, 2, 4, 1, 1, 2]
+FAVOURED = events_pb2.GRAPH_EVENT_KIND_FAVOURED
+UNFAVOURED = events_pb2.GRAPH_EVENT_KIND_UNFAVOURED
+STEPS_OF = {
+    "follow": 6,
+    "mass follow": 4,
+    "unfollow": 4,
+    "block": 2,
+    "unblock": 4,
+    "mute": 1,
+    "unmute": 1,
+    "favour": 6,
+    "unfavour": 1,
+    "erase": 2,
+}
+"""What is done, and how often beside the others."""
+REFUSALS = {
+    "FOLLOWING_LIMIT_REACHED",
+    "BLOCKED",
+    "NOT_FOLLOWING",
+    "FAVOURITES_LIMIT_REACHED",
+    "USER_NOT_DELETED",
+}
 
 
 class Graph:
@@ -52,6 +74,7 @@ class Graph:
         self.follows = Follows(FollowStore(database), caches, LIMIT)
         self.blocks = Blocks(BlockStore(database), caches, 5000)
         self.mutes = Mutes(MuteStore(database), caches, 5000)
+        self.favourites = Favourites(FavouriteStore(database), caches, FAVOURITES)
         self.accounts = Accounts(AccountStore(database), caches)
         self.erasures = [Erasure(ErasureStore(database), slice_size) for slice_size in (1, 4, 500)]
 
@@ -71,7 +94,7 @@ async def wander(graph: Graph, users: Sequence[int], doomed: Sequence[int], chan
     changes: list[Change] = []
     for _ in range(STEPS):
         actor, other = chance.sample(users, 2)
-        [kind] = chance.choices(STEP_KINDS, STEP_WEIGHTS)
+        [kind] = chance.choices(list(STEPS_OF), list(STEPS_OF.values()))
         try:
             if kind == "erase":
                 await chance.choice(graph.erasures).erase(chance.choice(doomed))
@@ -83,7 +106,7 @@ async def wander(graph: Graph, users: Sequence[int], doomed: Sequence[int], chan
         except NotFound as error:
             assert int(error.metadata["user_id"]) in doomed
         except FailedPrecondition as error:
-            assert error.reason in {"FOLLOWING_LIMIT_REACHED", "BLOCKED", "USER_NOT_DELETED"}
+            assert error.reason in REFUSALS
     return changes
 
 
@@ -96,6 +119,8 @@ async def change_one(graph: Graph, kind: str, actor: int, other: int) -> list[Ch
         "unblock": (graph.blocks.unblock, UNBLOCKED),
         "mute": (graph.mutes.mute, MUTED),
         "unmute": (graph.mutes.unmute, UNMUTED),
+        "favour": (graph.favourites.favour, FAVOURED),
+        "unfavour": (graph.favourites.unfavour, UNFAVOURED),
     }
     call, event = calls[kind]
     return [(actor, other, event)] if await call(actor, other) else []
@@ -165,20 +190,24 @@ async def test_random_changes_leave_everything_exact(history: History, store: St
     assert not await sql.fetch("SELECT FROM follower_counts WHERE user_id = ANY ($1)", doomed)
 
     events = await events_among(sql, users)
-    assert replay(events) == follows
+    favourites = await edges_among(sql, "(SELECT * FROM follows WHERE favourite)", "follower_id", "followee_id", users)
+    assert replay(events) == (follows, favourites)
     told, known = Counter(events), Counter(acknowledged)
     # Blocks and erasing end follows of which nobody is told but by the event.
     assert {change: n for change, n in (told - known).items() if change[2] != UNFOLLOWED} == {}
     assert known - told == Counter()
     assert {(a, b) for a, b, _ in acknowledged} & follows, "nothing much happened"
+    assert favourites, "nothing much happened"
 
 
-def replay(events: Sequence[Change]) -> set[Edge]:
-    """The follows that events leave behind.
+def replay(events: Sequence[Change]) -> tuple[set[Edge], set[Edge]]:
+    """The follows that events leave behind, and those of them that are of favourites.
 
-    Each event of a follow is a real change, nobody ever exceeds the limit, and nobody follows across a block.
+    Each event of a follow is a real change, nobody ever exceeds a limit, nobody follows across a block, and nobody is a
+    favourite of one who does not follow them.
     """
     follows: set[Edge] = set()
+    favourites: set[Edge] = set()
     blocks: set[Edge] = set()
     for actor, other, kind in events:
         edge = (actor, other)
@@ -186,8 +215,14 @@ def replay(events: Sequence[Change]) -> set[Edge]:
             assert (edge in follows) == (kind == UNFOLLOWED)
             assert kind == UNFOLLOWED or not blocks & {edge, (other, actor)}
             follows ^= {edge}
+            favourites &= follows
             assert sum(a == actor for a, _ in follows) <= LIMIT
+        elif kind in {FAVOURED, UNFAVOURED}:
+            assert edge in follows
+            assert (edge in favourites) == (kind == UNFAVOURED)
+            favourites ^= {edge}
+            assert sum(a == actor for a, _ in favourites) <= FAVOURITES
         elif kind in {BLOCKED, UNBLOCKED}:
             assert (edge in blocks) == (kind == UNBLOCKED)
             blocks ^= {edge}
-    return follows
+    return follows, favourites

@@ -19,8 +19,12 @@ from graph_service.blocks import Blocks
 from graph_service.cache_store import CacheStore
 from graph_service.erasure import SLICE, Erased, Erasure
 from graph_service.erasure_store import ErasureStore
+from graph_service.favourite_store import FavouriteStore
+from graph_service.favourites import Favourites
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
+from graph_service.home_view_store import HomeViewStore
+from graph_service.home_views import HomeView, HomeViews
 from graph_service.mute_store import MuteStore
 from graph_service.mutes import Mutes
 from graph_service.pulled_authors import PulledAuthors
@@ -34,6 +38,8 @@ MakeUsers = Callable[[int], Awaitable[list[int]]]
 MakeCrowd = Callable[[int], Awaitable[tuple[int, list[int]]]]
 OpenDatabase = Callable[..., Awaitable[Database]]
 UNFOLLOWED = events_pb2.GRAPH_EVENT_KIND_UNFOLLOWED
+ENDLESS = 1000
+"""More calls than any erasure here takes."""
 
 
 @pytest.fixture
@@ -65,6 +71,7 @@ async def erase_all(erasure: Erasure, user: int) -> list[Erased]:
     """What each call erased, until nothing was left."""
     calls: list[Erased] = []
     while not calls or not calls[-1].done:
+        assert len(calls) < ENDLESS
         calls.append(await erasure.erase(user))
     return calls
 
@@ -76,6 +83,7 @@ async def rows_of(sql: Sql, user: int) -> int:
         "blocks": ("blocker_id", "blocked_id"),
         "mutes": ("muter_id", "muted_id"),
         "follower_counts": ("user_id",),
+        "view_choices": ("user_id",),
         "activity": ("user_id",),
         "pulled_authors": ("author_id",),
     }
@@ -104,6 +112,7 @@ async def test_nothing_is_left_but_the_tombstone(  # noqa: PLR0917 (all that the
     accounts: Accounts,
     erasure: Erasure,
     database: Database,
+    caches: CacheStore,
     make_users: MakeUsers,
     sql: Sql,
 ):
@@ -115,14 +124,19 @@ async def test_nothing_is_left_but_the_tombstone(  # noqa: PLR0917 (all that the
         await blocks.block(a, b)
     for a, b in ((gone, bore), (bore, gone)):
         await mutes.mute(a, b)
+    favourites = Favourites(FavouriteStore(database), caches, 50)
+    for a, b in ((gone, idol), (fan, gone)):
+        await favourites.favour(a, b)
+    for view in (HomeView.RANKED, HomeView.LATEST, HomeView.RANKED):
+        await HomeViews(HomeViewStore(database), caches).choose(gone, view)
     await Activity(Store(database), 100).record(gone)
     await pulled.classify([gone], 0)
     known = (await pulled.changes_since(0)).version
     await accounts.delete(gone)
     assert await erase_all(erasure, gone) == [(7, True)]
     assert await rows_of(sql, gone) == 0
-    tombstone = await sql.fetchrow("SELECT name, standing, following_count FROM users WHERE id = $1", gone)
-    assert tombstone is not None and tuple(tombstone) == ("", 2, 0)
+    tombstone = await sql.fetchrow("SELECT name, standing, following_count, home_view FROM users WHERE id = $1", gone)
+    assert tombstone is not None and tuple(tombstone) == ("", 2, 0, 0)
     assert (await pulled.changes_since(known)).left_author_ids == [gone]
 
 
@@ -152,6 +166,21 @@ async def test_a_celebrity_is_erased_in_slices(
     assert await erase_all(erasure, celebrity) == [(SLICE, False), (SLICE, False), (10, True)]
     assert {user.following_count for user in await store.users(followers)} == {0}
     assert await rows_of(sql, celebrity) == 0
+
+
+async def test_what_a_slice_leaves_room_for_is_choices_of_a_view(
+    follows: Follows, accounts: Accounts, database: Database, make_users: MakeUsers, sql: Sql
+):
+    gone, *idols = await make_users(5)
+    await follows.follow_many(gone, idols)
+    await sql.execute("INSERT INTO view_choices (user_id, view) SELECT $1, n % 2 FROM generate_series(1, 12) n", gone)
+    await accounts.delete(gone)
+    erasure = Erasure(ErasureStore(database), 7)
+    left: list[int] = []
+    for erased in ((4, False), (0, False), (0, True)):
+        assert await erasure.erase(gone) == erased
+        left.append(await rows_of(sql, gone))
+    assert left == [9, 2, 0]
 
 
 async def test_a_slice_of_a_celebrity_reads_no_more_than_its_own_followers(

@@ -153,6 +153,63 @@ async def test_blocks_and_mutes_are_told_in_lists_relationships_and_hidden_autho
     assert (await call(stub, "Unmute", pb.UnmuteRequest(actor_id=a, muted_id=c))).removed
 
 
+async def test_favourites_are_told_in_lists_relationships_and_the_context(stub: Any, make_users: MakeUsers):
+    a, b, c, d = await make_users(4)
+    await call(stub, "BatchFollow", pb.BatchFollowRequest(actor_id=a, followee_ids=[b, c, d]))
+    for favourite in (d, b):
+        favour = pb.FavourRequest(actor_id=a, favourite_id=favourite)
+        assert [(await call(stub, "Favour", favour)).changed for _ in range(2)] == [True, False]
+    first = await call(stub, "ListFavourites", pb.ListFavouritesRequest(user_id=a, page_size=1))
+    token = first.next_page_token
+    rest = await call(stub, "ListFavourites", pb.ListFavouritesRequest(user_id=a, page_size=1, page_token=token))
+    assert [(u.id, u.name, u.follower_count) for u in (*first.users, *rest.users)] == [
+        (d, "user 4", 1),
+        (b, "user 2", 1),
+    ]
+    assert rest.next_page_token == ""
+    request = pb.BatchGetRelationshipsRequest(viewer_id=a, user_ids=[b, c])
+    assert list((await call(stub, "BatchGetRelationships", request)).relationships) == [
+        pb.Relationship(user_id=b, following=True, favourite=True),
+        pb.Relationship(user_id=c, following=True),
+    ]
+    context = await call(stub, "GetViewerContext", pb.GetViewerContextRequest(viewer_id=a))
+    assert (list(context.followee_ids), list(context.favourite_ids)) == ([b, c, d], [b, d])
+    unfavour = pb.UnfavourRequest(actor_id=a, favourite_id=b)
+    assert [(await call(stub, "Unfavour", unfavour)).changed for _ in range(2)] == [True, False]
+
+
+async def test_a_favourite_has_to_be_followed_and_there_are_fifty_at_most(
+    stub: Any, make_users: MakeUsers, sql: "asyncpg.Connection[asyncpg.Record]"
+):
+    a, *others = await make_users(53)
+    # More than the service, as it runs here, lets anybody follow.
+    await sql.executemany("INSERT INTO follows VALUES ($1, $2)", [(a, other) for other in others[:51]])
+    for other in others[:50]:
+        await call(stub, "Favour", pb.FavourRequest(actor_id=a, favourite_id=other))
+    refused: list[tuple[str, dict[str, str]]] = []
+    for other in others[50:]:
+        with pytest.raises(FailedPrecondition) as caught:
+            await call(stub, "Favour", pb.FavourRequest(actor_id=a, favourite_id=other))
+        refused.append((caught.value.reason, dict(caught.value.metadata)))
+    assert refused == [("FAVOURITES_LIMIT_REACHED", {"limit": "50"}), ("NOT_FOLLOWING", {"user_id": str(others[51])})]
+
+
+async def test_a_view_is_chosen_and_told(stub: Any, make_users: MakeUsers):
+    [a] = await make_users(1)
+    told: list[tuple[bool, int, int]] = []
+    for view in (pb.HOME_VIEW_LATEST, pb.HOME_VIEW_RANKED, pb.HOME_VIEW_RANKED, pb.HOME_VIEW_LATEST):
+        chosen = await call(stub, "ChooseHomeView", pb.ChooseHomeViewRequest(user_id=a, view=view))
+        context = await call(stub, "GetViewerContext", pb.GetViewerContextRequest(viewer_id=a))
+        answer = await call(stub, "GetHomeView", pb.GetHomeViewRequest(user_id=a))
+        told.append((chosen.changed, answer.view, context.home_view))
+    assert told == [
+        (False, pb.HOME_VIEW_LATEST, pb.HOME_VIEW_LATEST),
+        (True, pb.HOME_VIEW_RANKED, pb.HOME_VIEW_RANKED),
+        (False, pb.HOME_VIEW_RANKED, pb.HOME_VIEW_RANKED),
+        (True, pb.HOME_VIEW_LATEST, pb.HOME_VIEW_LATEST),
+    ]
+
+
 async def test_active_users_are_streamed(stub: Any, make_users: MakeUsers):
     users = await make_users(3)
     for user in users[:2]:
@@ -179,6 +236,11 @@ async def test_a_stream_of_an_unknown_user_is_empty(stub: Any):
         ("BatchGetRelationships", pb.BatchGetRelationshipsRequest(viewer_id=NOBODY), "viewer_id"),
         ("RecordActivity", pb.RecordActivityRequest(user_id=NOBODY), "user_id"),
         ("GetViewerContext", pb.GetViewerContextRequest(viewer_id=NOBODY), "viewer_id"),
+        ("Favour", pb.FavourRequest(actor_id=NOBODY, favourite_id=1), "actor_id"),
+        ("Unfavour", pb.UnfavourRequest(actor_id=NOBODY, favourite_id=1), "actor_id"),
+        ("ListFavourites", pb.ListFavouritesRequest(user_id=NOBODY), "user_id"),
+        ("ChooseHomeView", pb.ChooseHomeViewRequest(user_id=NOBODY, view=pb.HOME_VIEW_RANKED), "user_id"),
+        ("GetHomeView", pb.GetHomeViewRequest(user_id=NOBODY), "user_id"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -215,6 +277,13 @@ async def test_an_unknown_user_is_not_found_and_the_field_named(stub: Any, metho
         ("BatchGetRelationships", pb.BatchGetRelationshipsRequest(viewer_id=1, user_ids=[-1]), "user_ids[0]"),
         ("RecordActivity", pb.RecordActivityRequest(), "user_id"),
         ("GetViewerContext", pb.GetViewerContextRequest(), "viewer_id"),
+        ("Favour", pb.FavourRequest(actor_id=1), "favourite_id"),
+        ("Unfavour", pb.UnfavourRequest(favourite_id=1), "actor_id"),
+        ("ListFavourites", pb.ListFavouritesRequest(user_id=1, page_size=-1), "page_size"),
+        ("ListFavourites", pb.ListFavouritesRequest(user_id=1, page_token="AgAAAAAAAAAB"), "page_token"),  # noqa: S106
+        ("ChooseHomeView", pb.ChooseHomeViewRequest(user_id=1), "view"),
+        ("ChooseHomeView", pb.ChooseHomeViewRequest(user_id=1, view=3), "view"),  # pyright: ignore[reportArgumentType]
+        ("GetHomeView", pb.GetHomeViewRequest(), "user_id"),
         ("ClassifyAuthors", pb.ClassifyAuthorsRequest(author_ids=range(1, 1002)), "author_ids"),
         ("ClassifyAuthors", pb.ClassifyAuthorsRequest(author_ids=[1], celebrity_threshold=-1), "celebrity_threshold"),
         ("ListPulledAuthors", pb.ListPulledAuthorsRequest(since_version=-1), "since_version"),

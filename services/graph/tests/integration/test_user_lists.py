@@ -11,6 +11,8 @@ from graph_service.accounts import Accounts
 from graph_service.block_store import BlockStore
 from graph_service.blocks import Blocks
 from graph_service.cache_store import CacheStore
+from graph_service.favourite_store import FavouriteStore
+from graph_service.favourites import Favourites
 from graph_service.follow_store import FollowStore
 from graph_service.follows import Follows
 from graph_service.mute_store import MuteStore
@@ -163,6 +165,21 @@ async def test_the_blocked_and_the_muted_are_listed_the_newest_first_to_those_wh
         await make[side](a, other)
     assert await walk(lists, side, a, 2) == [[others[4], others[3]], [others[2], others[1]], [others[0]]]
     assert await walk(lists, side, others[0], 2) == [[]]
+
+
+async def test_favourites_are_listed_the_newest_follow_first_whenever_they_became_that(
+    lists: UserLists, follows: Follows, make_users: MakeUsers, database: Database, caches: CacheStore
+):
+    a, *others = await make_users(7)
+    await follows.follow_many(a, others)
+    await follows.follow(others[0], a)
+    favourites = Favourites(FavouriteStore(database), caches, 50)
+    for favourite in (others[5], others[0], others[3], others[4], others[1]):
+        await favourites.favour(a, favourite)
+    await favourites.unfavour(a, others[4])
+    await Accounts(AccountStore(database), caches).delete(others[3])
+    assert await walk(lists, Side.FAVOURITES, a, 2) == [[others[5], others[1]], [others[0]]]
+    assert await walk(lists, Side.FAVOURITES, others[0], 2) == [[]]
 
 
 @pytest.mark.parametrize("count", [1, STREAM_PAGE - 1, STREAM_PAGE, STREAM_PAGE + 1, 2 * STREAM_PAGE + 5])
