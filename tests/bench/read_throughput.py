@@ -72,20 +72,25 @@ def _results(kind: str, rates: Sequence[tuple[float, float]]) -> list[Result]:
 
 
 def _rates(contest: Contest, seconds: float) -> tuple[float, float]:
-    return _rate(contest.mesh, contest.viewers, seconds), _rate(contest.chain, contest.viewers, seconds)
+    return rate(contest.mesh, contest.viewers, seconds), rate(contest.chain, contest.viewers, seconds)
 
 
-def _rate(port: int, viewers: Sequence[int], seconds: float) -> float:
-    requests = itertools.cycle([get(f"/api/feed?limit={PAGE}", viewer) for viewer in viewers])
+def rate(port: int, viewers: Sequence[int], seconds: float, *, view: str = "latest") -> float:
+    """First pages of a view that these viewers are served a second."""
+    requests = itertools.cycle([get(f"/api/feed?limit={PAGE}&view={view}", viewer) for viewer in viewers])
     load = closed_loop(port, lambda: next(requests), connections=CONNECTIONS, seconds=seconds)
     return asyncio.run(load).per_second
 
 
 def _warm(stack: ExitStack) -> Contest:
-    """Timelines stand in Redis; ten of the authors are pulled."""
+    port, viewers = warm_mesh(stack)
+    return Contest("warm", port, stack.enter_context(_empty_chain("warm")), viewers)
+
+
+def warm_mesh(stack: ExitStack) -> tuple[int, Sequence[int]]:
+    """A mesh in which timelines stand in Redis, and ten of the authors are pulled: the port of its gateway, and viewers."""
     mesh = stack.enter_context(Mesh(SOME_PULLED, directory=_directory(stack)))
-    viewers = asyncio.run(_populate(mesh, with_timelines=True))
-    return Contest("warm", _port(mesh), stack.enter_context(_empty_chain("warm")), viewers)
+    return _port(mesh), asyncio.run(_populate(mesh, with_timelines=True))
 
 
 def _pulled(stack: ExitStack) -> Contest:
