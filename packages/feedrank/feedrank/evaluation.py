@@ -1,0 +1,107 @@
+"""How well models predict what followed, signal by signal, beside chronological order."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feedrank.metrics import (
+    Bin,
+    Interval,
+    calibration_error,
+    interval,
+    log_loss,
+    reliability,
+    resampled,
+    weighted_auc,
+)
+from feedrank.models import Model
+from feedrank.replay import Examples
+from feedrank.signals import PREDICTED
+
+CHRONOLOGICAL = "chronological"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """How well one signal is predicted."""
+
+    signal: str
+    predictor: str
+    """The name of the model, or CHRONOLOGICAL."""
+    positives: int
+    """How often it happened."""
+    auc: Interval
+    """Over viewers."""
+    log_loss: float
+    """NaN of a mere order."""
+    calibration_error: float
+    """NaN of a mere order."""
+    reliability: Sequence[Bin]
+    """None of a mere order."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures as a model's file keeps them; None where one is NaN."""
+        figures = {
+            "auc": self.auc.value,
+            "auc_low": self.auc.low,
+            "auc_high": self.auc.high,
+            "log_loss": self.log_loss,
+            "calibration_error": self.calibration_error,
+        }
+        known = {name: None if np.isnan(figure) else round(figure, 6) for name, figure in figures.items()}
+        return {"signal": self.signal, "predictor": self.predictor, "positives": self.positives, **known}
+
+
+def evaluate(examples: Examples, models: Mapping[str, Model], *, seed: int = 1) -> list[Quality]:
+    """Judge models, by the names they are to have, and chronological order on examples that none was trained on.
+
+    By signal, in the order of PREDICTED; within it the models in their order, then CHRONOLOGICAL.
+    """
+    weights = resampled(examples.viewer_ids, seed)
+    predictions = {name: model.predict(examples.features) for name, model in models.items()}
+    qualities: list[Quality] = []
+    for column, signal in enumerate(PREDICTED):
+        labels = examples.labels[:, column]
+        for name, predicted in predictions.items():
+            bins = reliability(predicted[:, column], labels)
+            qualities.append(
+                Quality(
+                    signal=signal,
+                    predictor=name,
+                    positives=int(labels.sum()),
+                    auc=interval(weighted_auc(predicted[:, column], labels), weights),
+                    log_loss=log_loss(predicted[:, column], labels),
+                    calibration_error=calibration_error(bins),
+                    reliability=bins,
+                )
+            )
+        qualities.append(_chronological(signal, examples, labels, weights))
+    return qualities
+
+
+def roc(scores: NDArray[Any], labels: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The curve whose area is the AUC: what part of those that did not come true, and of those that did, is above a score.
+
+    From (0, 0) to (1, 1), with a point for each score that occurs.
+    """
+    order = np.argsort(-scores, kind="stable")
+    last = np.flatnonzero(np.append(scores[order][1:] != scores[order][:-1], True))
+    hits, misses = np.cumsum(labels[order])[last], np.cumsum(~labels[order])[last]
+    return np.append(0.0, misses / max(1, misses[-1])), np.append(0.0, hits / max(1, hits[-1]))
+
+
+def _chronological(signal: str, examples: Examples, labels: NDArray[np.bool_], weights: NDArray[np.float64]) -> Quality:
+    """Chronological order says which post comes first, and nothing of how likely anything is."""
+    recency = examples.created_at_ms - examples.shown_at_ms
+    return Quality(
+        signal=signal,
+        predictor=CHRONOLOGICAL,
+        positives=int(labels.sum()),
+        auc=interval(weighted_auc(recency, labels), weights),
+        log_loss=np.nan,
+        calibration_error=np.nan,
+        reliability=(),
+    )
