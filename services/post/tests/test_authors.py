@@ -48,6 +48,29 @@ async def test_a_suspended_author_is_refused() -> None:
     assert refusal.value.reason == "ACCOUNT_SUSPENDED"
 
 
+async def test_a_suspended_account_is_there_but_is_not_taken_for_one_that_may_write() -> None:
+    graph = Graph()
+    graph.accounts[7] = Standing.SUSPENDED
+    authors = authors_of(graph)
+    await authors.require_account(7, "actor_id")
+    with pytest.raises(PermissionDenied):
+        await authors.require(7, "actor_id")
+
+
+async def test_an_account_that_is_gone_is_named_with_the_field() -> None:
+    with pytest.raises(NotFound) as refusal:
+        await authors_of(Graph()).require_account(7, "viewer_id")
+    assert refusal.value.metadata == {"user_id": "7", "field": "viewer_id"}
+
+
+async def test_an_active_account_is_known_as_an_author_too() -> None:
+    graph = Graph(7)
+    authors = authors_of(graph)
+    await authors.require_account(7, "viewer_id")
+    await authors.require(7, "author_id")
+    assert graph.asked == [7]
+
+
 async def test_a_known_author_is_asked_for_once_within_the_time() -> None:
     graph = Graph(7)
     authors = authors_of(graph)

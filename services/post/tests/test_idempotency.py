@@ -8,12 +8,17 @@ from post_service.idempotency import Earlier, Key, check_same, fingerprint
 from post_service.post import Draft, Medium
 
 MEDIA = st.builds(Medium, st.text(), st.text(), st.integers(0, 9), st.integers(0, 9), st.text())
-DRAFTS = st.builds(Draft, st.just(1), st.text(), st.lists(MEDIA, max_size=3).map(tuple))
+DRAFTS = st.builds(Draft, st.just(1), st.text(), st.lists(MEDIA, max_size=3).map(tuple), st.integers(0, 3))
 
 
 @given(DRAFTS, DRAFTS)
 def test_fingerprints_are_equal_exactly_where_drafts_are(one: Draft, other: Draft) -> None:
     assert (fingerprint(one) == fingerprint(other)) == (one == other)
+
+
+def test_drafts_that_reply_to_different_posts_differ() -> None:
+    draft = Draft(1, "text", ())
+    assert len({fingerprint(draft._replace(reply_to=post_id)) for post_id in (0, 5, 6)}) == 3
 
 
 def test_a_fingerprint_outlives_the_process_that_made_it() -> None:

@@ -14,6 +14,7 @@ from devmesh.backends.postgres import Postgres
 from devmesh.backends.valkey import Valkey
 from devmesh.mesh import Mesh
 from devmesh.processes import PROCESSES
+from feed.events.v1 import events_pb2
 from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feed.post.v1 import post_pb2, post_pb2_grpc
 from feedkit import channel, postgres, redis
@@ -38,6 +39,7 @@ from post_service.worker_store import WorkerStore
 TERMS = Terms(lease_ms=15_000, max_skew_ms=5_000, max_backward_ms=100)
 Sql: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 OpenDatabase = Callable[..., Awaitable[Database]]
+Told = Callable[[], Awaitable[list[tuple[str, int, str, int, int]]]]
 _numbers = count()
 
 
@@ -169,6 +171,25 @@ def impressions(database: Database, authors: Authors) -> Impressions:
 def erasure(database: Database, caches: CacheStore, authors: Authors) -> Erasure:
     """Whose erasure has begun is at once remembered by nobody."""
     return Erasure(ErasureStore(database, remembered=timedelta(0)), caches, authors)
+
+
+@pytest.fixture
+def told(sql: Sql) -> Told:
+    """Tells what was told of single deeds, in order: the key of each event, who did what, and with which post of whom."""
+
+    async def told() -> list[tuple[str, int, str, int, int]]:
+        rows = await sql.fetch(
+            "SELECT key, payload FROM outbox WHERE topic = 'feed.engagement.events.v1'"
+            " AND type = 'feed.events.v1.EngagementEvent' ORDER BY id"
+        )
+        events = [(row["key"], events_pb2.EngagementEvent.FromString(row["payload"])) for row in rows]
+        return [(key, event.actor_id, _kind(event), event.post_id, event.author_id) for key, event in events]
+
+    return told
+
+
+def _kind(event: events_pb2.EngagementEvent) -> str:
+    return events_pb2.EngagementEventKind.Name(event.kind).removeprefix("ENGAGEMENT_EVENT_KIND_")
 
 
 @pytest.fixture(scope="module")
