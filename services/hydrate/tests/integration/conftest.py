@@ -83,9 +83,20 @@ class Services:
         """The id of a new user."""
         return (await self._graph.CreateUser(graph_pb2.CreateUserRequest(name=name))).user.id
 
-    async def posted(self, author_id: int, content: str = "hello") -> post_pb2.Post:
+    async def posted(
+        self, author_id: int, content: str = "hello", *, reply_to: post_pb2.Post | None = None
+    ) -> post_pb2.Post:
         """A new post."""
-        return (await self._post.CreatePost(post_pb2.CreatePostRequest(author_id=author_id, content=content))).post
+        request = post_pb2.CreatePostRequest(
+            author_id=author_id, content=content, reply_to_post_id=reply_to.id if reply_to else 0
+        )
+        return (await self._post.CreatePost(request)).post
+
+    async def like(self, actor_id: int, post: post_pb2.Post) -> None:
+        """Make a user like a post."""
+        await self._post.Engage(
+            post_pb2.EngageRequest(actor_id=actor_id, post_id=post.id, engagement=post_pb2.ENGAGEMENT_LIKE)
+        )
 
     async def delete(self, post: post_pb2.Post) -> None:
         """Delete a post as its author."""

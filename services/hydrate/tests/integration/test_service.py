@@ -13,6 +13,7 @@ import pytest
 from collector import Collector
 from devmesh.mesh import Mesh
 from feed.hydrate.v1 import hydrate_pb2
+from feed.post.v1 import post_pb2
 from feedkit import key_scripts, keys, redis
 from feedkit.errors import FeedError, InvalidArgument
 
@@ -77,8 +78,21 @@ async def commands(cache: redis.Redis) -> dict[str, int]:
 async def test_a_post_comes_whole_and_with_its_authors_name(services: Services) -> None:
     post = await services.posted(await services.user("Ann"), "hello 👋")
     assert await services.hydrate(post.id) == [
-        hydrate_pb2.Hydration(post_id=post.id, post=hydrate_pb2.HydratedPost(post=post, author_name="Ann"))
+        hydrate_pb2.Hydration(
+            post_id=post.id,
+            post=hydrate_pb2.HydratedPost(post=post, author_name="Ann", counts=post_pb2.EngagementCounts()),
+        )
     ]
+
+
+async def test_a_post_comes_with_its_counts(services: Services) -> None:
+    author, reader = await services.user("Ann"), await services.user("Bob")
+    post = await services.posted(author)
+    await services.like(reader, post)
+    await services.like(author, post)
+    await services.posted(reader, "indeed", reply_to=post)
+    (answer,) = await services.hydrate(post.id)
+    assert answer.post.counts == post_pb2.EngagementCounts(likes=2, replies=1)
 
 
 async def test_known_unknown_and_repeated_ids_are_answered_once_each_in_order(services: Services) -> None:
@@ -161,7 +175,8 @@ async def test_a_page_that_is_cached_is_one_round_trip_to_redis_and_no_call(
     assert [one.post.post for one in cold if one.HasField("post")] == [
         post for post in posts if post.author_id != authors[2]
     ]
-    await until_filled(cache, *map(keys.post, post_ids), *map(keys.user, authors), keys.hidden(viewer), look=page)
+    of_posts = [*map(keys.post, post_ids), *map(keys.counts, post_ids)]
+    await until_filled(cache, *of_posts, *map(keys.user, authors), keys.hidden(viewer), look=page)
     with down(mesh, "post"), down(mesh, "graph"):
         await cache.run(("CONFIG", "RESETSTAT"))
         warm = await page()
@@ -187,9 +202,24 @@ async def test_what_is_cached_is_shown_though_others_cannot_be_loaded(
     author = await services.user()
     cached, other = await services.posted(author), await services.posted(author)
     (shown,) = await services.hydrate(cached.id)
-    await until_filled(cache, keys.post(cached.id), keys.user(author), look=lambda: services.hydrate(cached.id))
+    known = [keys.post(cached.id), keys.counts(cached.id), keys.user(author)]
+    await until_filled(cache, *known, look=lambda: services.hydrate(cached.id))
     with down(mesh, "post"):
         assert await services.hydrate(cached.id, other.id) == [shown, unavailable(other.id, "post")]
+
+
+async def test_counts_that_cannot_be_loaded_keep_no_post_from_being_shown(
+    mesh: Mesh, services: Services, cache: redis.Redis
+) -> None:
+    author = await services.user()
+    post = await services.posted(author)
+    known = [keys.post(post.id), keys.counts(post.id), keys.user(author)]
+    await until_filled(cache, *known, look=lambda: services.hydrate(post.id))
+    for away in (down, hanging):
+        await cache.run(key_scripts.forget(keys.counts(post.id)))
+        with away(mesh, "post"):
+            (answer,) = await services.hydrate(post.id)
+        assert (answer.post.post, answer.post.HasField("counts")) == (post, False)
 
 
 async def test_without_redis_everything_is_shown_and_it_is_ready(mesh: Mesh, services: Services) -> None:
