@@ -59,6 +59,7 @@ OWNERS = {
     "grpc": "grpcio",
     "feed": "feed-protos",
     "feedkit": "feed-kit",
+    "feedrank": "feed-rank",
 }
 
 

@@ -39,10 +39,11 @@ async def shortlist(home: Home, most: int) -> Shortlist:
         raise merge.failure
     post_ids = np.fromiter((entry.post_id for entry in entries), np.int64, len(entries))
     author_ids = np.fromiter((entry.author_id for entry in entries), np.int64, len(entries))
-    if merge.ended:
-        tail = None
-    else:
-        tail = entries[-1].post_id if len(entries) == most else merge.frontier
+    lowest = entries[-1].post_id if len(entries) == most else merge.frontier
     return Shortlist(
-        post_ids, author_ids, home.origins.of(post_ids, author_ids), home.origins.are_pulled(author_ids), tail
+        post_ids,
+        author_ids,
+        home.origins.of(post_ids, author_ids),
+        home.origins.are_pulled(author_ids),
+        tail=None if merge.ended else lowest,
     )

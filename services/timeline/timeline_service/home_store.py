@@ -31,7 +31,8 @@ class HomeStore:
 
     async def glance(self, viewer_id: int, newest: int | None) -> Glance:
         """See `homes.HomeStore`."""
-        context, timeline, own = await self._read(
+        context, timeline, own = await answers(
+            self._redis,
             key_scripts.get(keys.context(viewer_id)),
             key_scripts.read_whole_timeline(viewer_id)
             if newest is None
@@ -42,21 +43,13 @@ class HomeStore:
 
     async def context(self, viewer_id: int) -> Context | None:
         """See `homes.HomeStore`."""
-        (context,) = await self._read(key_scripts.get(keys.context(viewer_id)))
+        (context,) = await answers(self._redis, key_scripts.get(keys.context(viewer_id)))
         return decoded_context(context)
 
     async def whole_timeline(self, viewer_id: int) -> Materialised | None:
         """See `homes.HomeStore`."""
-        (timeline,) = await self._read(key_scripts.read_whole_timeline(viewer_id))
+        (timeline,) = await answers(self._redis, key_scripts.read_whole_timeline(viewer_id))
         return _timeline(timeline, None)
-
-    async def _read(self, *commands: Command) -> list[Any]:
-        try:
-            return await self._redis.run(*commands)
-        except ResponseError as error:
-            # A key of another type, which is somebody's mistake, is not to cost the viewer the answer.
-            logger.exception("a key in Redis was not written by us")
-            raise Unavailable.of_dependency("redis", "holds what was not written by us") from error
 
     async def keep_timeline(self, viewer_id: int) -> None:
         """Let a timeline live on, if it is there."""
@@ -108,6 +101,16 @@ class ListStore:
             for author_id, posts in lists.items()
         ]
         await self._redis.run(*commands)
+
+
+async def answers(redis: Redis, *commands: Command) -> list[Any]:
+    """The answers to some commands, in one round trip; Unavailable where a key is not of the type that it has to be."""
+    try:
+        return await redis.run(*commands)
+    except ResponseError as error:
+        # That is somebody's mistake, which is not to cost the viewer the answer.
+        logger.exception("a key in Redis was not written by us")
+        raise Unavailable.of_dependency("redis", "holds what was not written by us") from error
 
 
 def announcements(

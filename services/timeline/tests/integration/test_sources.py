@@ -459,6 +459,7 @@ async def test_with_threshold_0_everything_is_pulled_and_nobody_is_asked_for_mor
 ) -> None:
     async with started(valkey, truth, celebrity_threshold=0) as timeline:
         await timeline.page()
+        await until(lambda: truth.active == [VIEWER])
         timeline.forget()
         assert await timeline.ids() == truth.timeline_of(VIEWER)[:20]
         assert (timeline.round_trips, truth.calls) == (1, {"ListRecentByAuthors": 1, "HydratePosts": 1})
