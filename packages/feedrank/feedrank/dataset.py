@@ -16,7 +16,7 @@ VIEWS = ("latest", "ranked")
 
 TOPICS = 4
 
-Records: TypeAlias = "NDArray[np.void]"
+Records: TypeAlias = NDArray[np.void]
 """Rows with named columns."""
 
 POST = np.dtype(

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Ints: TypeAlias = "NDArray[np.integer[Any]]"
-Floats: TypeAlias = "NDArray[np.float64]"
+Ints: TypeAlias = NDArray[np.integer[Any]]
+Floats: TypeAlias = NDArray[np.float64]
 
 
 class Histories:
@@ -22,7 +22,7 @@ class Histories:
         self,
         groups: Ints,
         at_ms: Ints,
-        addends: "NDArray[np.floating[Any]]",
+        addends: NDArray[np.floating[Any]],
         *,
         half_life: float = math.inf,
         floor: float = 0.0,

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats: TypeAlias = "NDArray[np.floating[Any]]"
-Labels: TypeAlias = "NDArray[np.bool_]"
+Floats: TypeAlias = NDArray[np.floating[Any]]
+Labels: TypeAlias = NDArray[np.bool_]
 
 BINS = 10
 RESAMPLES = 200
@@ -37,7 +37,7 @@ class Bin(NamedTuple):
 # --- predictions ------------------------------------------------------------------------------------------------------
 
 
-def auc(scores: "NDArray[Any]", labels: Labels) -> float:
+def auc(scores: NDArray[Any], labels: Labels) -> float:
     """How often something that came true has a higher score than something that did not; an equal one counts half.
 
     NaN where only one of the two occurred.
@@ -45,7 +45,7 @@ def auc(scores: "NDArray[Any]", labels: Labels) -> float:
     return weighted_auc(scores, labels)(np.ones(len(labels)))
 
 
-def weighted_auc(scores: "NDArray[Any]", labels: Labels) -> Callable[[Floats], float]:
+def weighted_auc(scores: NDArray[Any], labels: Labels) -> Callable[[Floats], float]:
     """The same, with rows that count as often as their weight says. Sorts once for any number of weights."""
     order = np.argsort(scores, kind="stable")
     ranked, positive = scores[order], labels[order]
@@ -126,7 +126,7 @@ def top_share(counts: ArrayLike, part: float = 0.01) -> float:
 # --- chance -----------------------------------------------------------------------------------------------------------
 
 
-def resampled(groups: "NDArray[Any]", seed: int, resamples: int = RESAMPLES) -> "NDArray[np.float64]":
+def resampled(groups: NDArray[Any], seed: int, resamples: int = RESAMPLES) -> NDArray[np.float64]:
     """(resamples, n): how often each row counts when its group is drawn as often as chance will have it.
 
     Rows of a group, such as a viewer, come together, because they are alike.
@@ -139,7 +139,7 @@ def resampled(groups: "NDArray[Any]", seed: int, resamples: int = RESAMPLES) -> 
     return drawn[:, group].astype(np.float64)
 
 
-def interval(figure: Callable[[Floats], float], weights: "NDArray[np.float64]") -> Interval:
+def interval(figure: Callable[[Floats], float], weights: NDArray[np.float64]) -> Interval:
     """A figure of rows, and its 95 % percentile interval over resamples; see `resampled`."""
     values = np.fromiter(map(figure, weights), np.float64, len(weights))
     once = np.ones(int(weights.shape[1]))
@@ -156,6 +156,6 @@ def mean_interval(values: ArrayLike, seed: int = 1, resamples: int = 1_000) -> I
     return Interval(float(numbers.mean()), *_middle(numbers[drawn].mean(axis=1)))
 
 
-def _middle(values: "NDArray[np.float64]") -> tuple[float, float]:
+def _middle(values: NDArray[np.float64]) -> tuple[float, float]:
     """Between what 95 % of some values lie; NaN of none."""
     return (float(np.percentile(values, 2.5)), float(np.percentile(values, 97.5))) if len(values) else (np.nan, np.nan)
