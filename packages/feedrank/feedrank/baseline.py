@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from feedrank import effects
 from feedrank.features import FEATURES, NEUTRAL
+from feedrank.logistic import probabilities
 
 VERSION = "baseline-1"
 
 # Chances for a post of which nothing is known: 4 % like, 1 % reply, 1 % repost, 25 % dwell, 0.3 % negative.
-BIAS = (-3.2, -4.6, -4.6, -1.1, -5.8)
+BIAS = (-3.18, -4.6, -4.6, -1.1, -5.8)
 """For each signal of PREDICTED."""
 
 # fmt: off
@@ -53,8 +54,7 @@ class Baseline:
 
     def predict(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, 5): the probability of each signal of PREDICTED, for a matrix of features."""
-        log_odds = _BIAS + (matrix - NEUTRAL) @ _COEFFICIENTS
-        return np.float32(1.0) / (np.float32(1.0) + np.exp(-log_odds))
+        return probabilities(np.asarray(_BIAS + (matrix - NEUTRAL) @ _COEFFICIENTS, np.float32))
 
     def effects(self, rows: NDArray[np.float32], weights: NDArray[np.floating]) -> NDArray[np.float32]:
         """(k, F): by how much each feature moved each score; see `effects.by_substitution`."""

@@ -111,7 +111,7 @@ def read(path: Path) -> ModelFile:
             metrics=dict(members["metrics"]),
             forest={name: [_tree(tree) for tree in members["trees"][name]] for name in PREDICTED},
         )
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ModelError(f"{path}: the file is malformed: {error!r}") from error
     if not file.version.endswith(f"-{_hash({name: members[name] for name in ('neutral', 'calibration', 'trees')})}"):
         raise ModelError(f"{path}: what it predicts was changed since version {file.version} was written")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from feedrank import effects
 from feedrank.features import FEATURES
+from feedrank.logistic import probabilities
 from feedrank.signals import PREDICTED
 
 MOST_LEAVES = 64
@@ -68,8 +69,7 @@ class Trees:
         log_odds = np.empty((len(matrix), len(PREDICTED)), np.float32)
         for place, trees in enumerate(self._signals):
             log_odds[:, place] = values[:, trees].sum(axis=1)
-        log_odds = log_odds * self._slopes + self._intercepts
-        return np.float32(1.0) / (np.float32(1.0) + np.exp(-log_odds))
+        return probabilities(log_odds * self._slopes + self._intercepts)
 
     def effects(self, rows: NDArray[np.float32], weights: NDArray[np.floating]) -> NDArray[np.float32]:
         """(k, F): by how much each feature moved each score; see `effects.by_substitution`."""
@@ -144,6 +144,10 @@ def _splits(tree: Tree, first: int = 0) -> Iterator[tuple[Split, int, int]]:
         yield from _splits(tree.high, first + low)
 
 
+_ZERO = float(np.float32(1e-35))
+"""What is this near to 0 is 0 for LightGBM, and a split beside 0 has it as its threshold."""
+
+
 class Booster(Protocol):
     """As much of `lightgbm.Booster` as is needed here."""
 
@@ -173,7 +177,12 @@ def _of_node(node: Mapping[str, Any]) -> Tree:
         if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
             raise ValueError(f"a booster splits by {node['decision_type']!r} with missing {node['missing_type']!r}")
         low, high = _of_node(node["left_child"]), _of_node(node["right_child"])
-        return Split(FEATURES[node["split_feature"]], node["threshold"], low, high)
+        return Split(FEATURES[node["split_feature"]], _threshold(node["threshold"]), low, high)
     if "leaf_coeff" in node:
         raise ValueError("a booster has linear models in its leaves")
     return node["leaf_value"]
+
+
+def _threshold(threshold: float) -> float:
+    """One that decides for every value as LightGBM does, which takes a value so near to 0 for 0 before it compares it."""
+    return float(np.nextafter(-_ZERO, -1.0)) if -_ZERO <= threshold < 0.0 else threshold
