@@ -16,6 +16,7 @@ from feed.fanout.v1 import fanout_pb2, fanout_pb2_grpc
 from feedkit import kafka, key_scripts, keys, redis
 from feedkit.channel import connect
 from feedkit.cursor import first_id_at
+from feedkit.errors import Unavailable
 from feedkit.kafka import KafkaSettings, Producer
 from feedkit.keys import Tail
 from feedkit.redis import Redis, RedisSettings
@@ -227,7 +228,11 @@ class World:
         """Wait until the system says that it has settled."""
 
         async def settled() -> bool:
-            return (await self.progress()).settled
+            try:
+                return (await self.progress()).settled
+            except Unavailable:
+                # On its way back, of which a busy machine needs more time to become aware.
+                return False
 
         await eventually(settled, "settled")
 
