@@ -1,5 +1,6 @@
 """Who may import what: the rules of the house, checked on every module's direct imports."""
 
+import sys
 from collections.abc import Iterator
 from functools import cache
 
@@ -7,7 +8,7 @@ import grimp
 import pytest
 
 SERVICES = ("post_service", "graph_service", "fanout_service", "timeline_service", "hydrate_service")
-EVERYTHING = (*SERVICES, "gateway", "feedkit", "devmesh", "feedctl")
+EVERYTHING = (*SERVICES, "gateway", "feedkit", "feedrank", "devmesh", "feedctl")
 
 ADAPTERS = {"__main__", "config", "rpc", "consumer", "relay"}
 """Modules of a service that may know the outside; so may `*_client` and `*store`, and whatever lies in such a package."""
@@ -62,11 +63,26 @@ def test_services_and_gateway_never_import_one_another(package: str) -> None:
         assert not {name.split(".")[0] for name in imports(module)} & others, module
 
 
-@pytest.mark.parametrize("package", ["feedkit", "devmesh", "feedctl"])
+@pytest.mark.parametrize("package", ["feedkit", "feedrank", "devmesh", "feedctl"])
 def test_shared_packages_and_tools_import_no_service(package: str) -> None:
     tools = {"devmesh", "feedctl"} - {package}
     for module in modules(package):
         assert not {name.split(".")[0] for name in imports(module)} & {*SERVICES, "gateway", *tools}, module
+
+
+def test_features_and_models_know_nothing_else_of_ours() -> None:
+    """So that they can be served, trained and judged wherever there is NumPy."""
+    for module in modules("feedrank"):
+        tops = {name.split(".")[0] for name in imports(module)}
+        assert not tops & ({*EVERYTHING, *OUTSIDE} - {"feedrank"}), module
+
+
+def test_who_serves_a_model_needs_nothing_of_those_who_train_it() -> None:
+    served = {name for service in SERVICES for module in modules(service) for name in imports(module)}
+    entries = {name for name in served if name.startswith("feedrank.")}
+    assert "feedrank.models" in entries
+    for module in entries.union(*(graph().find_upstream_modules(entry) for entry in entries)):
+        assert module.split(".")[0] in {"feedrank", "numpy", *sys.stdlib_module_names}, module
 
 
 def test_there_are_domain_modules_to_check() -> None:
