@@ -71,5 +71,9 @@ CREATE TABLE erased_authors (
     at        timestamptz NOT NULL DEFAULT now()
 );
 
+-- Behind whoever waits for the lock on `posts` everybody waits who reads it. Rather than behind something long, such as a
+-- dump, the migration fails, and is to be tried again.
+SET LOCAL lock_timeout = '3s';
+
 -- NULL: to none. Without a default the rows stay as they are. Last, because from here to the commit nobody reads `posts`.
 ALTER TABLE posts ADD COLUMN reply_to bigint;
