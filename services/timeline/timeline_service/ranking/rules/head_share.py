@@ -1,7 +1,12 @@
 """The largest accounts leave room for the others."""
 
+import math
+from collections import deque
 from dataclasses import dataclass
 from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from timeline_service.ranking.rules.score_rule import check_share
 
@@ -26,4 +31,38 @@ class HeadShare:
     @property
     def most(self) -> int:
         """How many posts of head accounts a window may have."""
-        return max(1, int(self.share * self.window))
+        return max(1, math.floor(self.share * self.window + 1e-9))
+
+    def is_kept(self, heads: NDArray[np.bool_]) -> bool:
+        """Whether no window has more than this, `heads` (n,) telling of each place whether a head account has it."""
+        until = np.concatenate(([0], np.cumsum(heads)))
+        window = min(self.window, len(heads))
+        return not (until[window:] - until[: len(until) - window] > self.most).any()
+
+
+class HeadWindow:
+    """How many of the places given away last, one less than a window has, head accounts have."""
+
+    def __init__(self, most: int, window: int, *, reserved: int) -> None:
+        self._most = most
+        self._latest = deque([False] * (window - 1), maxlen=window - 1)
+        self._window = window
+        self._count = 0
+        self.reserved = reserved
+        """How many guaranteed posts of head accounts are still to be placed in the window that begins at the top."""
+
+    def add(self, is_head: bool) -> None:
+        """Note who got the next place."""
+        if self._window > 1:
+            self._count += is_head - self._latest[0]
+            self._latest.append(is_head)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no head account may have the next place."""
+        return self._count >= self._most
+
+    @property
+    def is_spoken_for(self) -> bool:
+        """Whether no head account may have the next place but with a guaranteed post."""
+        return self._count + self.reserved >= self._most
