@@ -65,6 +65,8 @@ class Examples:
     """(n,): when the post was written, in Unix milliseconds."""
     viewer_ids: NDArray[np.int64]
     """(n,)."""
+    ranked: NDArray[np.bool_]
+    """(n,): whether it was shown in the ranked view."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -77,6 +79,7 @@ class Examples:
             shown_at_ms=self.shown_at_ms[rows],
             created_at_ms=self.created_at_ms[rows],
             viewer_ids=self.viewer_ids[rows],
+            ranked=self.ranked[rows],
         )
 
 
@@ -119,6 +122,7 @@ class _Replay:
             shown_at_ms=self._shown_at_ms[rows],
             created_at_ms=self._posts["at"][self._seen_post[rows]],
             viewer_ids=self._impressions["viewer"][rows],
+            ranked=self._impressions["ranked"][rows],
         )
 
     def _of_known_posts(self, records: Records) -> tuple[Records, NDArray[np.intp]]:

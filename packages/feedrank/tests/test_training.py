@@ -32,6 +32,7 @@ def examples_of(count: int = 6_000, seed: int = 1) -> Examples:
         shown_at_ms=times,
         created_at_ms=times - chance.integers(0, 10**7, count),
         viewer_ids=chance.integers(1, 80, count),
+        ranked=np.zeros(count, np.bool_),
     )
 
 
