@@ -1,7 +1,7 @@
 """The features of the ranked view in Redis, and the counts of posts, as far as handling an event changes them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from typing import NamedTuple
 
 from feedkit import feature_keys, key_scripts, keys
 from feedkit.feature_keys import Sums
@@ -10,9 +10,16 @@ from feedkit.redis import Command, Redis
 from fanout_service.config import FeatureSettings
 from fanout_service.engagement_events import Observed, Tally
 
-COMMANDS_AT_ONCE = 500
-"""In one round trip, so that others' reads of the same Redis come in between, and its answer in time."""
+WORK_AT_ONCE = 2000
+"""In one round trip: some tens of milliseconds of Redis, so that its answer comes in time, whatever people have done."""
 _NOTHING = Sums()
+
+
+class Step(NamedTuple):
+    """A command, and how much work it is: how many posts or authors it touches."""
+
+    command: Command
+    work: int = 1
 
 
 class FeatureStore:
@@ -26,25 +33,42 @@ class FeatureStore:
 
     async def observe(self, observed: Observed) -> None:
         """See `engagement_events.Features`."""
-        commands = self._commands(observed)
-        while some := list(islice(commands, COMMANDS_AT_ONCE)):
-            await self._redis.run(*some)
+        for commands in round_trips(self._steps(observed), WORK_AT_ONCE):
+            await self._redis.run(*commands)
 
-    def _commands(self, observed: Observed) -> Iterator[Command]:
+    def _steps(self, observed: Observed) -> Iterator[Step]:
         # Counts first. The truth that they are read from has known of all this since before it was told, so any moment is
         # right for the leases of those who fill them in: who read earlier loses the lease, who reads later reads the new
         # ones. Being first they are forgotten even when something else fails, again and again.
-        yield from (key_scripts.forget(keys.counts(post_id)) for post_id in observed.recounted)
+        for post_id in observed.recounted:
+            yield Step(key_scripts.forget(keys.counts(post_id)))
         for post_id, sums in _changed(observed.posts):
-            yield feature_keys.observe_post(post_id, observed.at, sums, self._signals_ms)
+            yield Step(feature_keys.observe_post(post_id, observed.at, sums, self._signals_ms))
         for author_id, sums in _changed(observed.authors):
-            yield feature_keys.observe_author(author_id, observed.at, sums, self._life_ms)
+            yield Step(feature_keys.observe_author(author_id, observed.at, sums, self._life_ms))
         for viewer_id, tallies in observed.affinity.items():
             if scores := {author: score for author, tally in tallies.items() if (score := affinity(tally))}:
-                yield feature_keys.observe_affinity(viewer_id, observed.at, scores, self._most_authors, self._life_ms)
+                command = feature_keys.observe_affinity(
+                    viewer_id, observed.at, scores, self._most_authors, self._life_ms
+                )
+                yield Step(command, len(scores))
         for viewer_id, seen in observed.seen.items():
             newest = [-post_id if hidden else post_id for post_id, hidden in seen.items()][-self._most_seen :]
-            yield feature_keys.observe_seen(viewer_id, newest, self._most_seen, self._life_ms)
+            yield Step(feature_keys.observe_seen(viewer_id, newest, self._most_seen, self._life_ms), len(newest))
+
+
+def round_trips(steps: Iterable[Step], most: int) -> Iterator[list[Command]]:
+    """The commands in order, with no more work together than `most`, unless one alone is more."""
+    commands: list[Command] = []
+    together = 0
+    for step in steps:
+        if commands and together + step.work > most:
+            yield commands
+            commands, together = [], 0
+        commands.append(step.command)
+        together += step.work
+    if commands:
+        yield commands
 
 
 def _changed(tallies: Mapping[int, Tally]) -> Iterable[tuple[int, Sums]]:

@@ -12,23 +12,29 @@ local function negated(id)
   if low == 4294967296 then high, low = high + 1, 0 end
   return struct.pack('>I4I4', high % 4294967296, low)
 end
-local function is_hidden(id) return string.byte(id) >= 128 end
 
--- Where an id begins; of a thousand a few are looked for, so it is found by its bytes rather than one after another.
-local function start_of(id)
+-- Takes an id out, and tells whether it was there. Of a thousand a few are looked for, so it is found by its bytes.
+local function taken_out(id)
   local start = string.find(value, id, 1, true)
   while start and start % ID ~= 1 do start = string.find(value, id, start + 1, true) end
-  return start
+  if not start then return false end
+  value = string.sub(value, 1, start - 1) .. string.sub(value, start + ID)
+  return true
 end
 
-for place = 0, #ARGV[1] / ID - 1 do
-  local id = id_at(ARGV[1], place, ID)
-  local other = negated(id)
-  local before, before_other = start_of(id), start_of(other)
-  if before_other and is_hidden(other) then id = other end
-  local start = before or before_other
-  if start then value = string.sub(value, 1, start - 1) .. string.sub(value, start + ID) end
-  value = value .. id
+local fresh, place_of = {}, {}
+for item = 0, #ARGV[1] / ID - 1 do
+  local id = id_at(ARGV[1], item, ID)
+  local is_hidden, other = string.byte(id) >= 128, negated(id)
+  local shown, hidden = is_hidden and other or id, is_hidden and id or other
+  local before = place_of[shown]
+  if before then
+    is_hidden, fresh[before] = is_hidden or fresh[before] == hidden, ''
+  elseif not taken_out(shown) then
+    is_hidden = taken_out(hidden) or is_hidden
+  end
+  fresh[#fresh + 1] = is_hidden and hidden or shown
+  place_of[shown] = #fresh
 end
-redis.call('SET', KEYS[1], string.sub(value, -most * ID), 'PX', ARGV[3])
+redis.call('SET', KEYS[1], string.sub(value .. table.concat(fresh), -most * ID), 'PX', ARGV[3])
 return 1
