@@ -99,8 +99,8 @@ class Hydration:
         self.calls: list[list[int]] = []
         self.withheld = set(withheld)
         self.withheld_authors = set(withheld_authors)
-        self._unavailable = unavailable or {}
-        self._failures = iter(failures)
+        self.unavailable = unavailable or {}
+        self.failures = iter(failures)
 
     async def hydrate(self, viewer_id: int, entries: Sequence[Entry]) -> Sequence[Outcome[int]]:
         """See `hydration.Hydrator`."""
@@ -108,13 +108,13 @@ class Hydration:
         post_ids = [entry.post_id for entry in entries]
         assert 0 < len(post_ids) == len(set(post_ids)) <= MOST_AT_ONCE
         self.calls.append(list(post_ids))
-        if next(self._failures, False):
+        if next(self.failures, False):
             raise UnavailableError.of_dependency("hydrate")
         return [self._outcome(*entry) for entry in entries]
 
     def _outcome(self, post_id: int, author_id: int) -> Outcome[int]:
-        if self._unavailable.get(post_id, 0) > 0:
-            self._unavailable[post_id] -= 1
+        if self.unavailable.get(post_id, 0) > 0:
+            self.unavailable[post_id] -= 1
             return Unavailable("post")
         if author_id in self.withheld_authors:
             return Withheld(with_its_author=True)

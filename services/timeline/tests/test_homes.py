@@ -58,7 +58,7 @@ def changed(draw: st.DrawFn, world: World, place: str) -> Callable[[], None]:
         case "own":
             return lambda: world.list_posts("own", VIEWER.id, horizon)
         case _:
-            return lambda: setattr(world, "context", Context(world.followees))
+            return lambda: setattr(world, "context", world.true_context)
 
 
 @st.composite

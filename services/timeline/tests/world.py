@@ -46,6 +46,8 @@ class World:
         """Posts that are not there any more, but still in lists."""
         self.suspended: set[int] = set()
         self.followees = sorted(followees)
+        self.favourites: Sequence[int] = ()
+        self.prefers_ranked = False
         self.pulled: frozenset[int] | None = frozenset()
         self.away: set[str] = set()
         self.calls: list[str] = []
@@ -61,6 +63,11 @@ class World:
         if who in self.away:
             raise Unavailable.of_dependency(who)
         self.calls.append(f"{who} {what}")
+
+    @property
+    def true_context(self) -> Context:
+        """What `graph` says of the viewer."""
+        return Context(self.followees, self.favourites, self.prefers_ranked)
 
     @property
     def expected(self) -> list[int]:
@@ -89,7 +96,7 @@ class World:
 
     def warm(self, horizon: int = 0) -> None:
         """Let everything be in the cache that a read of the viewer needs."""
-        self.context = Context(self.followees)
+        self.context = self.true_context
         self.materialise(horizon)
         self.list_posts("own", VIEWER.id)
         for author_id in self.pulled or ():
@@ -168,7 +175,7 @@ class Graph:
     async def context(self, viewer_id: int) -> Context:
         """See `contexts.Graph`."""
         self._world.called("graph", "context")
-        return Context(self._world.followees)
+        return self._world.true_context
 
 
 class Post:
@@ -194,9 +201,10 @@ class Reader:
         store, post = Store(world), Post(world)
         cached_recents = CachedLists(Lists(world, "recents"), post, list_length)
         self.recents = Recents(cached_recents.get, self.clock, staleness=STALENESS, remembered=remembered)
+        self.contexts = Contexts(Graph(world), store)
         self.homes = Homes(
             store,
-            Contexts(Graph(world), store),
+            self.contexts,
             post,
             CachedLists(Lists(world, "own"), post, list_length),
             self.recents,
