@@ -274,7 +274,7 @@ def double_only(api: FeedApi) -> DoubleOnlyApi:
     return DoubleOnlyApi(api.http)
 
 
-POST = {"id", "authorId", "author", "content", "media", "createdAt", "editedAt"}
+POST = {"id", "authorId", "author", "content", "media", "createdAt", "editedAt", "replyTo", "counts"}
 MEDIA = {"url", "type", "width", "height", "altText"}
 
 
@@ -354,7 +354,12 @@ async def test_hand_18_empty_lists_zeros_and_falsehoods_are_there(mesh: Mesh, do
     reader, author = await people(double_only, "Reader", "Author")
 
     # Somebody who follows nobody, has no followers and has written nothing.
-    assert await double_only("GET", "/api/feed", reader) == {"items": [], "view": "latest"}
+    assert await double_only("GET", "/api/feed", reader) == {
+        "items": [],
+        "view": "latest",
+        "notice": None,
+        "insertions": [],
+    }
     for path in (f"/api/users/{reader}/{which}" for which in ("posts", "followers", "following")):
         assert await double_only("GET", path) == {"items": []}
     for path in ("/api/blocks", "/api/mutes"):
@@ -366,7 +371,8 @@ async def test_hand_18_empty_lists_zeros_and_falsehoods_are_there(mesh: Mesh, do
         "followingCount": 0,
         "suspended": False,
     }
-    strangers = {"userId": author, "following": False, "followedBy": False, "muting": False, "blocking": False}
+    nothing = dict.fromkeys(("following", "followedBy", "muting", "blocking", "favourite"), False)
+    strangers: dict[str, Any] = {"userId": author, **nothing}
     assert await relationship(double_only, reader, author) == strangers
 
     # A post with nothing but text, and one with everything.
@@ -395,8 +401,8 @@ async def test_hand_18_empty_lists_zeros_and_falsehoods_are_there(mesh: Mesh, do
     await double_only("PUT", f"/api/blocks/{author}", reader, 204)
     relationships.append(await relationship(double_only, reader, author))
     assert relationships == [
-        {"userId": author, "following": True, "followedBy": True, "muting": True, "blocking": False},
-        {"userId": author, "following": False, "followedBy": False, "muting": True, "blocking": True},
+        {**strangers, "following": True, "followedBy": True, "muting": True},
+        {**strangers, "muting": True, "blocking": True},
     ]
     await suspend(mesh, int(author))
     suspended = await double_only("GET", f"/api/users/{author}")

@@ -207,7 +207,7 @@ async def test_hand_09_every_feed_ends_at_every_length_around_that_of_a_page(
         await ledger.check_cold(stored, viewer, 10)
         for last in ledger.expected(viewer)[-1:]:
             page = await api.feed_page(viewer, 10, str(Position.of(last)))
-            assert page == {"items": [], "view": "latest"}
+            assert page == {"items": [], "view": "latest", "notice": None, "insertions": []}
 
     await each(viewers, check)
 

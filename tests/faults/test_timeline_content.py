@@ -130,7 +130,7 @@ async def test_hand_01_who_follows_nobody_has_an_empty_feed_that_is_not_rebuilt(
     await settled(mesh)
     before = await asyncio.to_thread(wishes, mesh)
     for _ in range(10):
-        assert await api.feed(loner) == {"items": [], "view": "latest"}
+        assert await api.feed(loner) == {"items": [], "view": "latest", "notice": None, "insertions": []}
     await settled(mesh)
     assert await asyncio.to_thread(wishes, mesh) == before
     assert await stored.life_ms(keys.timeline(loner)) == -2

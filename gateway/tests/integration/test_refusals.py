@@ -35,7 +35,14 @@ def check(answer: httpx.Response, status: int, reason: str, field: str | None = 
         ("GET", "/api/feed?limit=5.0", "INVALID_FIELD", "limit"),
         ("GET", "/api/feed?limit=1&limit=2", "INVALID_FIELD", "limit"),
         ("GET", "/api/feed?limit=%FF%00", "INVALID_FIELD", "limit"),
-        ("GET", "/api/feed?view=ranked", "INVALID_FIELD", "view"),
+        ("GET", "/api/feed?view=best", "INVALID_FIELD", "view"),
+        ("GET", "/api/feed?explain=yes", "INVALID_FIELD", "explain"),
+        ("GET", "/api/feed?view=latest&cursor=r:0123456789abcdef:20", "INVALID_PAGE_TOKEN", "cursor"),
+        ("GET", "/api/feed?view=ranked&cursor=1704067200000:1", "INVALID_PAGE_TOKEN", "cursor"),
+        *(
+            ("GET", f"/api/feed?cursor=r:{cursor}", "INVALID_PAGE_TOKEN", "cursor")
+            for cursor in ("", "x", "0123456789abcdef", "0123456789abcdef:-1", "below:1", "%00", "%FF", "9" * 10_000)
+        ),
         *(
             ("GET", f"/api/feed?cursor={cursor}", "INVALID_PAGE_TOKEN", "cursor")
             for cursor in ("...", "abc", ":", "1:", ":1", "1:2:3", "-1:-1", "9" * 10_000, "%FF")
@@ -62,6 +69,11 @@ def check(answer: httpx.Response, status: int, reason: str, field: str | None = 
         ("GET", "/api/blocks?limit=0", "INVALID_FIELD", "limit"),
         ("GET", "/api/blocks?cursor=!", "INVALID_PAGE_TOKEN", "cursor"),
         ("GET", "/api/mutes?cursor=!", "INVALID_PAGE_TOKEN", "cursor"),
+        ("PUT", "/api/posts/0/like", "INVALID_FIELD", "id"),
+        ("DELETE", "/api/posts/x/repost", "INVALID_FIELD", "id"),
+        ("PUT", "/api/favourites/x", "INVALID_FIELD", "id"),
+        ("GET", "/api/favourites?limit=0", "INVALID_FIELD", "limit"),
+        ("GET", "/api/favourites?cursor=!", "INVALID_PAGE_TOKEN", "cursor"),
     ],
 )
 async def test_a_bad_parameter_is_named(
@@ -108,6 +120,15 @@ async def test_a_bad_parameter_is_named(
             json.dumps({"content": "", "media": [{**MEDIUM, "width": 10**30}]}).encode(),
             "MALFORMED_BODY",
             "media[0].width",
+        ),
+        ("/api/posts", b'{"content": "x", "replyTo": "x"}', "MALFORMED_BODY", "replyTo"),
+        ("/api/posts/1/feedback", b'{"kind": "boring"}', "MALFORMED_BODY", "kind"),
+        ("/api/feed/impressions", b'{"impressions": []}', "MALFORMED_BODY", "impressions"),
+        (
+            "/api/feed/impressions",
+            b'{"impressions": [{"postId": "1", "position": 0, "dwellMs": 3600001, "view": "latest"}]}',
+            "INVALID_FIELD",
+            "impressions[0].dwellMs",
         ),
         ("/api/following", b'{"userIds": []}', "MALFORMED_BODY", "userIds"),
         ("/api/following", b'{"userIds": ["1", "x"]}', "MALFORMED_BODY", "userIds[1]"),
