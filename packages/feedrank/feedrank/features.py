@@ -47,8 +47,8 @@ DEFINITIONS = (
     Feature("age", "log(1 + hours since it was written)", "interest fades, ever more slowly", float(np.log1p(12.0))),
     Feature(
         "affinity",
-        "sign · log(1 + |affinity|), as of now",
-        "what the viewer did with this author's posts is the best guess at what comes next; below 0: dislike",
+        "log(1 + affinity) as of now; as far below 0 for dislike",
+        "what the viewer did with this author's posts is the best guess at what comes next",
         0.0,
     ),
     Feature(

@@ -77,9 +77,7 @@ class Trees:
 
     def _reached(self, matrix: NDArray[np.float32]) -> NDArray[np.int32]:
         """(n, trees): the place among all leaves of the one that each row reaches in each tree."""
-        columns = matrix.T.astype(
-            np.float64, order="C"
-        )  # so that a feature compares with thresholds as it did in training
+        columns = matrix.T.astype(np.float64, order="C")  # thresholds are doubles, which no rounding may move
         left = np.repeat(self._all_leaves[None, :], len(matrix), axis=0)
         for table in self._tables:
             above = cast("NDArray[np.intp]", table.thresholds.searchsorted(columns[table.feature]))
@@ -180,7 +178,7 @@ def _of_node(node: Mapping[str, Any]) -> Tree:
         return Split(FEATURES[node["split_feature"]], _threshold(node["threshold"]), low, high)
     if "leaf_coeff" in node:
         raise ValueError("a booster has linear models in its leaves")
-    return node["leaf_value"]
+    return float(node["leaf_value"])
 
 
 def _threshold(threshold: float) -> float:

@@ -1,6 +1,7 @@
 """Features: what they say, and that they always say something."""
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,13 @@ def test_features_are_neutral_where_nothing_is_known() -> None:
 def test_every_feature_is_documented_and_named_once() -> None:
     assert len(set(FEATURES)) == len(FEATURES)
     assert all(definition.unit and definition.why for definition in DEFINITIONS)
+
+
+def test_the_readme_says_of_every_feature_what_the_code_says() -> None:
+    lines = (Path(__file__).parents[1] / "README.md").read_text().splitlines()
+    start = lines.index("| feature | what it is | why |") + 2
+    told = [f"| `{definition.name}` | {definition.unit} | {definition.why} |" for definition in DEFINITIONS]
+    assert lines[start : start + len(told) + 1] == [*told, ""]
 
 
 def test_features_mean_what_they_meant_when_models_were_trained() -> None:
