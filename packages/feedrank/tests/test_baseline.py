@@ -5,7 +5,7 @@ import pytest
 from feedrank.baseline import BIAS, COEFFICIENTS, Baseline
 from feedrank.features import FEATURES, NEUTRAL
 from feedrank.signals import PREDICTED
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ def test_a_coefficient_multiplies_the_odds_for_each_step_of_its_feature() -> Non
     assert raised / (1 - raised) == pytest.approx(chance / (1 - chance) * np.exp(2 * 0.7), rel=1e-5)
 
 
+@settings(deadline=None)
 @given(ROWS)
 def test_predictions_are_probabilities(rows: NDArray[np.float32]) -> None:
     chances = BASELINE.predict(rows)

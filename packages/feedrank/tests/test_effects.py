@@ -2,7 +2,7 @@
 
 import numpy as np
 from feedrank.effects import by_substitution
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 NUMBERS = st.integers(-9, 9).map(float)
 
 
+@settings(deadline=None)
 @given(arrays(np.float32, (3, 4), elements=NUMBERS), arrays(np.float32, 4, elements=NUMBERS), st.data())
 def test_of_a_linear_prediction_each_feature_moves_its_own_part(
     rows: NDArray[np.float32], neutral: NDArray[np.float32], data: st.DataObject

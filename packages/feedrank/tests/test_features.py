@@ -68,7 +68,7 @@ def anything(draw: st.DrawFn) -> Candidates:
     return Candidates(**columns)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(anything(), st.floats(0, 4e9))
 def test_every_feature_is_a_finite_number_whatever_is_known(candidates: Candidates, now: float) -> None:
     features_of_all = matrix(candidates, now)
@@ -77,7 +77,7 @@ def test_every_feature_is_a_finite_number_whatever_is_known(candidates: Candidat
     assert np.isfinite(features_of_all).all()
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(anything(), st.floats(0, 4e9))
 def test_a_post_has_the_same_features_in_any_company(candidates: Candidates, now: float) -> None:
     together = matrix(candidates, now)

@@ -192,7 +192,7 @@ def test_a_model_that_was_changed_by_hand_is_refused(path: Path) -> None:
         read(path)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_file_is_refused_or_says_the_same(path: Path, data: st.DataObject) -> None:
     write(path, FOREST, trained_at_ms=TRAINED_AT_MS)

@@ -8,7 +8,7 @@ from feedrank.features import FEATURES, NEUTRAL
 from feedrank.model_file import UNCALIBRATED
 from feedrank.signals import PREDICTED
 from feedrank.trees import MOST_LEAVES, Forest, Split, Tree, Trees, from_lightgbm, leaves
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -56,6 +56,7 @@ def chain(many: int) -> Tree:
     return tree
 
 
+@settings(deadline=None)
 @given(forests(), st.integers(0, 2**32 - 1))
 def test_every_post_reaches_the_leaves_that_a_walk_down_reaches(forest: Forest, seed: int) -> None:
     rows = np.random.default_rng(seed).choice(VALUES, (20, len(FEATURES))).astype(np.float32)
