@@ -34,12 +34,11 @@ async def shortlist(home: Home, most: int) -> Shortlist:
     source.NOT_NOW, where nothing is certain.
     """
     merge = Merge(home.sources, TOP, home.viewer.authors)
-    entries = await merge.take(most)
-    if not entries and merge.failure is not None:
+    posts, authors = await merge.take_columns(most)
+    if not posts and merge.failure is not None:
         raise merge.failure
-    post_ids = np.fromiter((entry.post_id for entry in entries), np.int64, len(entries))
-    author_ids = np.fromiter((entry.author_id for entry in entries), np.int64, len(entries))
-    lowest = entries[-1].post_id if len(entries) == most else merge.frontier
+    lowest = posts[-1] if len(posts) == most else merge.frontier
+    post_ids, author_ids = np.array(posts, np.int64), np.array(authors, np.int64)
     return Shortlist(
         post_ids,
         author_ids,
