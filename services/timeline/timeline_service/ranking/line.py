@@ -31,17 +31,13 @@ class Line:
             rank = self._ranks[self._next]
         return rank
 
-    def take(self, rank: int) -> None:
-        """Take out what `first` has returned last."""
+    def take(self, rank: int) -> bool:
+        """Take out what `first` has returned last; whether anybody is left."""
         if self._waiting and self._waiting[0] == rank:
             self._waiting.popleft()
         else:
             self._next += 1
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nobody is left."""
-        return not self._waiting and self._ranks[self._next] == self._end
+        return bool(self._waiting) or self._ranks[self._next] != self._end
 
     def rest_of_one(self) -> Sequence[int]:
         """All that are left, where it is known already that they are of one author; otherwise none."""

@@ -35,15 +35,6 @@ class _Lane(NamedTuple):
     guaranteed: bool
 
 
-class _Choice(NamedTuple):
-    """Who gets a place, and which rules that keeps."""
-
-    rank: int
-    lane: _Lane
-    keeps_runs: bool
-    keeps_share: bool
-
-
 class Placement:
     """Gives away places, from the top down. Posts are told by their rank in the line, 0 the best."""
 
@@ -60,7 +51,6 @@ class Placement:
         """Of each rank: its author, whether that is a head account, and whether it is guaranteed a place."""
         self._authors, self._of_heads, self._guaranteed = authors, of_heads, guaranteed
         self._promises, self._run, self._window = promises, run, window
-        self._lanes: list[_Lane] = []
         self.ranks: list[int] = []
         """Who has a place, from the top down."""
         self.held_by_run: list[int] = []
@@ -73,66 +63,66 @@ class Placement:
 
     def fill(self, ranks: range) -> None:
         """Give the next places to these, each one."""
-        lanes = self._lanes = self._lined_up(ranks)
+        lanes = self._lined_up(ranks)
         while lanes:
             if len(lanes) == 1 and (alike := lanes[0].line.rest_of_one()):
                 # Nothing is left to choose from, and this may be most of the line.
                 for rank in alike:
                     self._place(rank)
                 return
-            place = len(self.ranks)
-            choice = self._choice(place)
-            choice.lane.line.take(choice.rank)
-            if choice.lane.line.is_empty:
-                lanes.remove(choice.lane)
-            self._note_passed(place, choice)
-            self._place(choice.rank)
+            rank, line = self._next(lanes)
+            if not line.take(rank):
+                lanes = [lane for lane in lanes if lane.line is not line]
+            self._place(rank)
 
-    def _lined_up(self, ranks: range) -> list[_Lane]:
+    def _lined_up(self, ranks: range) -> Sequence[_Lane]:
         of_heads, guaranteed = self._of_heads, self._guaranteed
         members: dict[tuple[bool, bool], list[int]] = {}
         for rank in ranks:
             members.setdefault((of_heads[rank], guaranteed[rank]), []).append(rank)
         return [_Lane(Line(lane, self._authors), *kind) for kind, lane in members.items()]
 
-    def _choice(self, place: int) -> _Choice:
-        """The first in the line that keeps all rules, or as many of them as can be kept."""
-        return next(choice for kept in _KEPT if (choice := self._first(place, *kept)))
+    def _next(self, lanes: Sequence[_Lane]) -> tuple[int, Line]:
+        """The first in the line that keeps all rules, or the most important ones that can be kept."""
+        closed = foreseen = self._run.closed
+        due = False
+        if self._promises.authors:
+            place = len(self.ranks)
+            if due := self._promises.due(place):
+                lanes = [lane for lane in lanes if lane.guaranteed]
+            elif self._run.would_be_too_long(last := self._promises.last(place)):
+                foreseen = last
+        for keep_runs, keep_share in _KEPT:
+            if not keep_runs:
+                closed = foreseen = None
+            rank, line = self._first(lanes, closed, foreseen, keep_share)
+            if line is not None:
+                if not due and (foreseen is not None or self._window.is_spoken_for):
+                    self._note_passed(rank, foreseen, keep_share)
+                return rank, line
+        raise AssertionError("whoever is in a line keeps no rules at all")
 
-    def _first(self, place: int, keep_runs: bool, keep_share: bool) -> _Choice | None:
-        """The first in the line that keeps these rules, and what has been promised."""
-        due, window = self._promises.due(place), self._window
-        closed, foreseen = (self._run.closed, self._foreseen(place)) if keep_runs else (None, None)
+    def _first(
+        self, lanes: Sequence[_Lane], closed: int | None, foreseen: int | None, keep_share: bool
+    ) -> tuple[int, Line | None]:
+        """The first of all lanes, without the author `closed`, or `foreseen` where it is not guaranteed a place."""
         best, chosen = len(self._authors), None
-        for lane in self._lanes:
-            if lane.guaranteed:
-                if keep_share and lane.of_heads and window.is_full:
-                    continue
-                rank = lane.line.first(closed)
-            elif due or (keep_share and lane.of_heads and window.is_spoken_for):
+        for line, of_heads, guaranteed in lanes:
+            if keep_share and of_heads and (self._window.is_full if guaranteed else self._window.is_spoken_for):
                 continue
-            else:
-                rank = lane.line.first(foreseen)
+            rank = line.first(closed if guaranteed else foreseen)
             if rank < best:
-                best, chosen = rank, lane
-        return _Choice(best, chosen, keep_runs, keep_share) if chosen else None
+                best, chosen = rank, line
+        return best, chosen
 
-    def _foreseen(self, place: int) -> int | None:
-        """The author who may have no post here that is not guaranteed a place, for the sake of runs here and below."""
-        last = self._promises.last(place)
-        return last if self._run.would_be_too_long(last) else self._run.closed
-
-    def _note_passed(self, place: int, choice: _Choice) -> None:
-        """Note down to where posts were passed over, unless it was for what had been promised."""
-        if self._promises.due(place):
-            return
-        if choice.keeps_runs and (author := self._foreseen(place)) is not None:
-            self._passed_authors[author] = max(self._passed_authors.get(author, -1), choice.rank)
-        if choice.keeps_share:
-            if self._window.is_spoken_for:
-                self._passed_heads[False] = max(self._passed_heads[False], choice.rank)
+    def _note_passed(self, rank: int, author: int | None, share_is_kept: bool) -> None:
+        """Note who was passed over when this one got a place: an author, and head accounts."""
+        if author is not None:
+            self._passed_authors[author] = max(self._passed_authors.get(author, -1), rank)
+        if share_is_kept and self._window.is_spoken_for:
+            self._passed_heads[False] = max(self._passed_heads[False], rank)
             if self._window.is_full:
-                self._passed_heads[True] = max(self._passed_heads[True], choice.rank)
+                self._passed_heads[True] = max(self._passed_heads[True], rank)
 
     def _place(self, rank: int) -> None:
         author, is_head, is_guaranteed = self._authors[rank], self._of_heads[rank], self._guaranteed[rank]
@@ -142,7 +132,6 @@ class Placement:
             self.held_by_share.append(rank)
         if is_guaranteed:
             self._promises.authors.discard(author)
-            self._window.reserved -= is_head
         self._run.add(author)
-        self._window.add(is_head)
+        self._window.add(is_head, reserved=is_head and is_guaranteed)
         self.ranks.append(rank)

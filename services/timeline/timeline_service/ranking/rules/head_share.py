@@ -41,28 +41,26 @@ class HeadShare:
 
 
 class HeadWindow:
-    """How many of the places given away last, one less than a window has, head accounts have."""
+    """The places given away last, one less than a window has, and what is promised of the window that begins at the top."""
 
     def __init__(self, most: int, window: int, *, reserved: int) -> None:
+        """`reserved` is the number of guaranteed posts of head accounts."""
         self._most = most
         self._latest = deque([False] * (window - 1), maxlen=window - 1)
-        self._window = window
-        self._count = 0
-        self.reserved = reserved
-        """How many guaranteed posts of head accounts are still to be placed in the window that begins at the top."""
+        self._count, self._reserved = 0, reserved
+        self._decide()
 
-    def add(self, is_head: bool) -> None:
-        """Note who got the next place."""
-        if self._window > 1:
-            self._count += is_head - self._latest[0]
-            self._latest.append(is_head)
+    def add(self, is_head: bool, *, reserved: bool) -> None:
+        """Note who got the next place, and whether it was reserved."""
+        leaves = self._latest[0] if self._latest else is_head
+        self._latest.append(is_head)
+        if is_head != leaves or reserved:
+            self._count += is_head - leaves
+            self._reserved -= reserved
+            self._decide()
 
-    @property
-    def is_full(self) -> bool:
+    def _decide(self) -> None:
+        self.is_full = self._count >= self._most
         """Whether no head account may have the next place."""
-        return self._count >= self._most
-
-    @property
-    def is_spoken_for(self) -> bool:
+        self.is_spoken_for = self._count + self._reserved >= self._most
         """Whether no head account may have the next place but with a guaranteed post."""
-        return self._count + self.reserved >= self._most
