@@ -1,14 +1,15 @@
 """A small lively community, written through the public API like any client would, the same each time.
 
 Sixty people, three of whom everybody follows; the others are followed the more unequally the more they are known, as
-people are. About 150 posts, newest from all over.
+people are. About 150 posts, newest from all over, some of them replies. Everybody has looked at some of what they follow,
+and liked and reposted a little of it, so that the ranked view has something to go by.
 """
 
 import random
 from dataclasses import dataclass
 from http import HTTPStatus
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -38,36 +39,46 @@ PEOPLE = (
 )  # fmt: skip
 
 _SENTENCES = (
-    "The bread rose {time}. I have told {someone} and now I am telling you.",
-    "Cycled to {place} {time}. Wind in both directions, somehow.",
-    "Reading {book} again. The second half is a different novel at this age.",
+    "The bread rose {time}. I have told {someone} and now I am telling you. #baking",
+    "Cycled to {place} {time}. Wind in both directions, somehow. #cycling",
+    "Reading {book} again. The second half is a different novel at this age. #books",
     "Unpopular opinion: {food} is better cold.",
     "If anybody in {place} has lost a green umbrella, it is well looked after here.",
-    "Three hours of debugging. It was {cause}. It is always {cause}.",
+    "Three hours of debugging. It was {cause}. It is always {cause}. #debugging",
     "{food} for breakfast, because nobody could stop me.",
-    "Our choir sings in {place} {time}. Come early, the good seats go first.",
-    "The cat has decided that {thing} belongs to her now.",
+    "Our choir sings in {place} {time}. Come early, the good seats go first. #choir",
+    "The cat has decided that {thing} belongs to her now. #cats",
     "Somebody painted the bench in {place} yellow. The whole street walks differently.",
-    "Question for the gardeners: why do my tomatoes look at me like that?",
-    "Took the slow train to {place}. Recommended, with {book} and a sandwich.",
-    "My grandmother's rule for {food}: when you think it is enough butter, begin.",
+    "Question for the gardeners: why do my tomatoes look at me like that? #garden",
+    "Took the slow train to {place}. Recommended, with {book} and a sandwich. #trains #books",
+    "My grandmother's rule for {food}: when you think it is enough butter, begin. #baking",
     "Sunset over {place} was showing off {time}.",
     "Learned {time} that {fact}. I will not be taking questions.",
     "We fixed {thing}! Forty years old and it hums again.",
-    "Hot take: {book} should have been a short story.",
+    "Hot take: {book} should have been a short story. #books",
     "First frost {time}. The children declared it a holiday, we are negotiating.",
     "Today I taught {someone} to whistle. I apologise to the neighbours.",
     "Meeting could have been an e-mail. E-mail could have been {thing}.",
     "Does anyone else keep {thing} 'just in case'? Asking for a full cupboard.",
-    "Two goals in the last five minutes. {place} will not sleep.",
+    "Two goals in the last five minutes. {place} will not sleep. #football",
     "New record: {food} from nothing to table in eleven minutes.",
-    "Walked past the old cinema in {place}. They are showing silent films again!",
+    "Walked past the old cinema in {place}. They are showing silent films again! #cinema",
     "The night shift is quiet. Even {cause} seems to be asleep.",
     "Small victory: {someone} laughed at my joke. The same joke, fifth time.",
     "Looking for a fourth player for Tuesdays. Bring {food} or good dice.",
     "I swear the moon {time} was closer than {place}.",
     "Wrote 400 words and deleted 500. Progress.",
     "PSA: {fact}.",
+)
+_REPLIES = (
+    "This made my morning.",
+    "I have been saying this for years.",
+    "Tell me more, and slowly.",
+    "And how did it end?",
+    "My grandmother would like a word with you.",
+    "Strongly agree, as does the cat.",
+    "Pictures, or it did not happen.",
+    "Where was this when I needed it?",
 )
 _WORDS = {
     "time": ("this morning", "last night", "before sunrise", "just now", "on my lunch break", "at last", "yesterday"),
@@ -92,6 +103,21 @@ _PICTURES = (
 )
 
 
+_IS_REPLY = 0.15
+_LOOKED_AT = 12
+"""How many posts of those they follow everybody has looked at."""
+_IS_LIKED, _IS_REPOSTED = 0.12, 0.025
+_FAVOURITES = 2
+"""How many favourites the person has whose feed is shown first."""
+
+
+class Written(NamedTuple):
+    """A post that is there now."""
+
+    id: str
+    author: str
+
+
 @dataclass(frozen=True)
 class Showcase:
     """What of the seeded mesh is worth a look: ids of users."""
@@ -105,12 +131,12 @@ class Showcase:
     posts: int
 
 
-def seed(gateway: str, cancelled: Event | None = None) -> Showcase:
-    """Fill the mesh behind the base URL ``gateway``, unless people live there already.
+def seed(gateway: str, cancelled: Event | None = None, transport: httpx.BaseTransport | None = None) -> Showcase:
+    """Fill the mesh behind the base URL ``gateway``, reached by ``transport``, unless people live there already.
 
     ``MeshError`` when the gateway refuses something, ``MeshCancelled`` as soon as ``cancelled`` is set.
     """
-    with httpx.Client(base_url=gateway, timeout=30, trust_env=False) as client:
+    with httpx.Client(base_url=gateway, timeout=30, trust_env=False, transport=transport) as client:
         api = _Api(client, cancelled or Event())
         return _existing(api) or _populate(api)
 
@@ -133,8 +159,22 @@ class _Api:
     def follow(self, follower: str, followees: list[str]) -> None:
         self._call("POST", "/api/following", user=follower, json={"userIds": followees})
 
-    def post(self, author: str, content: str, media: list[dict[str, Any]]) -> None:
-        self._call("POST", "/api/posts", user=author, json={"content": content, "media": media})
+    def post(self, author: str, content: str, media: list[dict[str, Any]]) -> Written:
+        body = {"content": content, "media": media}
+        return Written(self._call("POST", "/api/posts", user=author, json=body).json()["id"], author)
+
+    def reply(self, author: str, content: str, to: Written) -> Written:
+        body = {"content": content, "replyTo": to.id}
+        return Written(self._call("POST", "/api/posts", user=author, json=body).json()["id"], author)
+
+    def mark(self, actor: str, post: Written, mark: str) -> None:
+        self._call("PUT", f"/api/posts/{post.id}/{mark}", user=actor)
+
+    def tell_seen(self, viewer: str, impressions: list[dict[str, Any]]) -> None:
+        self._call("POST", "/api/feed/impressions", user=viewer, json={"impressions": impressions})
+
+    def favour(self, actor: str, favourite: str) -> None:
+        self._call("PUT", f"/api/favourites/{favourite}", user=actor)
 
     def _call(self, method: str, path: str, *, user: str | None = None, json: Any = None) -> httpx.Response:
         if self._cancelled.is_set():
@@ -170,14 +210,41 @@ def _existing(api: _Api) -> Showcase | None:
 def _populate(api: _Api) -> Showcase:
     dice = random.Random(_SEED)  # noqa: S311 - the same community each time, nothing secret
     people = [api.create_user(name) for name in PEOPLE]
-    for follower in people:
-        api.follow(follower, followees(dice, people, follower))
+    following = {person: followees(dice, people, person) for person in people}
+    for follower, followed in following.items():
+        api.follow(follower, followed)
     # Everybody is heard at least once, and some cannot stop.
     authors = people + dice.choices(people, weights=_fame(len(people)), k=_POSTS - len(people))
     dice.shuffle(authors)
+    posts = _write(api, dice, authors)
+    for person, followed in following.items():
+        _look(api, dice, person, [post for post in posts if post.author in followed])
+    viewer = people[_VIEWER]
+    for favourite in favourites(people, following[viewer]):
+        api.favour(viewer, favourite)
+    return Showcase(viewer, people[0], people=len(people), posts=len(authors))
+
+
+def _write(api: _Api, dice: random.Random, authors: list[str]) -> list[Written]:
+    posts: list[Written] = []
     for author, text in zip(authors, texts(dice, len(authors)), strict=True):
-        api.post(author, text, media(dice))
-    return Showcase(people[_VIEWER], people[0], people=len(people), posts=len(authors))
+        if posts and dice.random() < _IS_REPLY:
+            posts.append(api.reply(author, dice.choice(_REPLIES), to=dice.choice(posts)))
+        else:
+            posts.append(api.post(author, text, media(dice)))
+    return posts
+
+
+def _look(api: _Api, dice: random.Random, person: str, posts: list[Written]) -> None:
+    """Somebody looks at some posts, and likes and reposts a little of it."""
+    seen = dice.sample(posts, k=min(_LOOKED_AT, len(posts)))
+    liked = [post for post in seen if dice.random() < _IS_LIKED]
+    for post in liked:
+        api.mark(person, post, "like")
+    for post in seen:
+        if dice.random() < _IS_REPOSTED:
+            api.mark(person, post, "repost")
+    api.tell_seen(person, impressions(dice, seen, liked))
 
 
 def _fame(people: int) -> list[float]:
@@ -190,6 +257,24 @@ def followees(dice: random.Random, people: list[str], follower: str) -> list[str
     drawn = dice.choices(people, weights=_fame(len(people)), k=dice.randint(5, 30))
     wanted = dict.fromkeys(people[:_CELEBRITIES] + drawn)
     return [person for person in wanted if person != follower]
+
+
+def favourites(people: list[str], followed: list[str]) -> list[str]:
+    """Whom of those that one follows one would not miss: two who are no celebrities."""
+    return [person for person in followed if person not in people[:_CELEBRITIES]][:_FAVOURITES]
+
+
+def impressions(dice: random.Random, seen: list[Written], liked: list[Written]) -> list[dict[str, Any]]:
+    """How long somebody looked at each post: longer at what they liked."""
+    return [
+        {
+            "postId": post.id,
+            "position": place,
+            "dwellMs": dice.randint(300, 2_000) + (3_000 if post in liked else 0),
+            "view": "latest",
+        }
+        for place, post in enumerate(seen)
+    ]
 
 
 def texts(dice: random.Random, number: int) -> list[str]:
