@@ -192,11 +192,12 @@ def _kind(event: events_pb2.EngagementEvent) -> str:
     return events_pb2.EngagementEventKind.Name(event.kind).removeprefix("ENGAGEMENT_EVENT_KIND_")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def mesh(tmp_path_factory: pytest.TempPathFactory) -> Generator[Mesh]:
     """This service and graph, which it needs. Whoever stops one of them starts it again."""
     needed = [process for process in PROCESSES if process.name in ("post", "graph")]
-    with Mesh({"FEED_DRAIN_SECONDS": "0"}, directory=tmp_path_factory.mktemp("mesh"), processes=needed) as mesh:
+    settings = {"FEED_DRAIN_SECONDS": "0", "FEED_RETENTION_SECONDS": "0.2"}
+    with Mesh(settings, directory=tmp_path_factory.mktemp("mesh"), processes=needed) as mesh:
         yield mesh
 
 

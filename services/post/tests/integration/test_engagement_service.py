@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
 
+import asyncpg
 import operators
 import pytest
 from devmesh.mesh import Mesh
@@ -16,6 +18,11 @@ pytestmark = pytest.mark.integration
 
 LIKE, REPOST = post_pb2.ENGAGEMENT_LIKE, post_pb2.ENGAGEMENT_REPOST
 NOBODY = 2**62
+LEFT = """
+SELECT EXISTS (SELECT FROM impressions WHERE viewer_id = $1) OR EXISTS (SELECT FROM feedback WHERE actor_id = $1)
+    OR EXISTS (SELECT FROM engagements WHERE actor_id = $2)
+"""
+"""Whether anything is left of what one saw and had against posts, and another one liked."""
 
 
 @pytest.fixture
@@ -145,6 +152,25 @@ async def test_what_a_deleted_user_did_is_erased(
     assert (await post.EraseAuthor(post_pb2.EraseAuthorRequest(author_id=actor_id))).done
     asked = post_pb2.BatchGetCountsRequest(post_ids=[post_id])
     assert (await post.BatchGetCounts(asked)).posts[0].counts == counts()
+
+
+async def test_what_is_too_old_goes_and_deleted_users_are_erased_once_more_by_themselves(
+    mesh: Mesh, actor_id: int, post_id: int
+) -> None:
+    old = datetime.now(UTC) - timedelta(days=32)
+    connection = await asyncpg.connect(mesh.addresses.postgres["post"])
+    try:
+        insert = "INSERT INTO impressions VALUES ($1, $2, $3, 0, 0, $4, 1)"
+        await connection.execute(insert, actor_id, post_id, old, old.date())
+        await connection.execute("INSERT INTO feedback VALUES ($1, $2, $3, 1)", post_id, actor_id, old)
+        await connection.execute("INSERT INTO engagements VALUES ($1, $2, $3, 1)", post_id, NOBODY, old)
+        await connection.execute("INSERT INTO erased_authors VALUES ($1, $2)", NOBODY, old)
+        async with asyncio.timeout(20):
+            # PostgreSQL tells nobody of a row that is gone.
+            while await connection.fetchval(LEFT, actor_id, NOBODY):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    finally:
+        await connection.close()
 
 
 async def test_nobody_does_anything(post: "post_pb2_grpc.PostServiceAsyncStub", post_id: int) -> None:
