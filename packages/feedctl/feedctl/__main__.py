@@ -12,6 +12,7 @@ from rich.table import Table
 from feedctl.call import CallError, Reflection
 from feedctl.command_line import FiniteRange, console, pass_targets, settle, targets_of
 from feedctl.economics import economics
+from feedctl.rank_commands import rank
 from feedctl.status import status as ask_status
 from feedctl.targets import STATE_FILE, Targets, TargetsError
 from feedctl.timeline_commands import timeline
@@ -38,6 +39,7 @@ def main(state: Path) -> None:
 main.add_command(user)
 main.add_command(timeline)
 main.add_command(economics)
+main.add_command(rank)
 
 
 @main.command()
