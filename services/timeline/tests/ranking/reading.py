@@ -92,13 +92,10 @@ def read(line: Sequence[Post], rules: Rules) -> Reading:
     while waiting:
         keeping = [kept(reading.posts, post, waiting, guaranteed, rules) for post in waiting]
         place = max(range(len(waiting)), key=lambda place: keeping[place].rank)
-        promised = sum(post in guaranteed for post in waiting)
-        within = rules.guaranteed_places.within if rules.guaranteed_places else 0
-        if not promised or promised < within - len(reading.posts):
-            chosen = keeping[place]
-            for post, its in list(zip(waiting, keeping, strict=True))[:place]:
-                if its.hidden:
-                    reading.passed_for_runs.extend([post] if chosen.runs and not its.runs else [])
-                    reading.passed_for_share.extend([post] if chosen.head_share and not its.head_share else [])
+        chosen = keeping[place]
+        for post, its in list(zip(waiting, keeping, strict=True))[:place]:
+            if its.hidden:
+                reading.passed_for_runs.extend([post] if chosen.runs and not its.runs else [])
+                reading.passed_for_share.extend([post] if chosen.head_share and not its.head_share else [])
         reading.posts.append(waiting.pop(place))
     return reading

@@ -1,7 +1,7 @@
 """One greedy arrangement that keeps all place rules at once, as far as they can be kept.
 
 Posts stand in a line, the best first, and each place is given to the first post in the line that keeps all rules there.
-Where none does, rules give way in this order:
+Where none does, the rule that is named last gives way first:
 
 1. No hidden post comes before one that is not.
 2. Guaranteed posts are in time. A place is *due* when the posts that are guaranteed one need all that are left.
@@ -23,8 +23,11 @@ from timeline_service.ranking.rules.guaranteed_places import Promises
 from timeline_service.ranking.rules.head_share import HeadWindow
 from timeline_service.ranking.rules.runs import Run
 
-_KEPT = ((True, True), (True, False), (False, True), (False, False))
-"""Whether runs, and whether the head accounts' share, are kept: what is tried, one after the other."""
+_KEPT = ((True, True), (True, False), (False, False))
+"""Whether runs, and whether the head accounts' share, are kept: what is tried, one after the other.
+
+Where no run can be kept short only one author is left, and the share makes no difference.
+"""
 
 
 class _Lane(NamedTuple):
@@ -85,10 +88,9 @@ class Placement:
     def _next(self, lanes: Sequence[_Lane]) -> tuple[int, Line]:
         """The first in the line that keeps all rules, or the most important ones that can be kept."""
         closed = foreseen = self._run.closed
-        due = False
         if self._promises.authors:
             place = len(self.ranks)
-            if due := self._promises.due(place):
+            if self._promises.due(place):
                 lanes = [lane for lane in lanes if lane.guaranteed]
             elif self._run.would_be_too_long(last := self._promises.last(place)):
                 foreseen = last
@@ -97,7 +99,7 @@ class Placement:
                 closed = foreseen = None
             rank, line = self._first(lanes, closed, foreseen, keep_share)
             if line is not None:
-                if not due and (foreseen is not None or self._window.is_spoken_for):
+                if foreseen is not None or self._window.is_spoken_for:
                     self._note_passed(rank, foreseen, keep_share)
                 return rank, line
         raise AssertionError("whoever is in a line keeps no rules at all")
@@ -116,7 +118,7 @@ class Placement:
         return best, chosen
 
     def _note_passed(self, rank: int, author: int | None, share_is_kept: bool) -> None:
-        """Note who was passed over when this one got a place: an author, and head accounts."""
+        """Note down to where in the line an author, and head accounts, were held back when this one got a place."""
         if author is not None:
             self._passed_authors[author] = max(self._passed_authors.get(author, -1), rank)
         if share_is_kept and self._window.is_spoken_for:
