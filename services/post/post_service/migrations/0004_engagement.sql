@@ -14,6 +14,10 @@ CREATE TABLE engagements (
 -- By which what somebody did is found and erased.
 CREATE INDEX engagements_of_actor ON engagements (actor_id);
 
+-- By which those of a time are read for training. Rows come in the order of time, so their pages' bounds are enough, and
+-- likes have next to nothing to do for it.
+CREATE INDEX engagements_by_time ON engagements USING brin (at) WITH (autosummarize = on);
+
 -- How many there are of each kind. A count is the sum over its slots, each of which other connections write to, so that
 -- those who like a hot post at once do not wait for one another. A slot may be negative, as what was counted in one may be
 -- taken back in another. Changed in the transaction of what is counted, so a sum is exact.

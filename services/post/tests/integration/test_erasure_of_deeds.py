@@ -191,12 +191,14 @@ async def test_nobody_is_looked_for_once_more_while_some_may_take_them_for_activ
     assert await erasure.erase_once_more(10) == 1
 
 
-async def test_what_somebody_did_is_found_by_an_index(sql: Sql) -> None:
+async def test_what_is_looked_for_is_found_by_an_index(sql: Sql) -> None:
     await sql.execute("SET enable_seqscan = off")
-    for table, column, index in (
-        ("engagements", "actor_id", "engagements_of_actor"),
-        ("engagements", "post_id", "engagements_pkey"),
-        ("feedback", "actor_id", "feedback_pkey"),
+    for table, condition, index in (
+        ("engagements", "actor_id = 5", "engagements_of_actor"),
+        ("engagements", "post_id = 5", "engagements_pkey"),
+        ("engagements", "at >= now()", "engagements_by_time"),
+        ("feedback", "actor_id = 5", "feedback_pkey"),
+        ("feedback", "at >= now()", "feedback_by_time"),
     ):
-        plan = await sql.fetch(f"EXPLAIN SELECT FROM {table} WHERE {column} = 5 LIMIT 10")
+        plan = await sql.fetch(f"EXPLAIN SELECT FROM {table} WHERE {condition}")
         assert index in "".join(row[0] for row in plan)
