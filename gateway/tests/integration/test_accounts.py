@@ -67,6 +67,20 @@ async def test_the_suspended_neither_post_nor_edit_nor_follow_but_may_leave(
     assert (await read(client, "/api/feed", ada))[0] == 200
 
 
+async def test_the_suspended_neither_like_nor_repost_nor_reply_but_may_take_back(
+    client: httpx.AsyncClient, ada: str, bob: str, post_id: str, mesh: Mesh
+) -> None:
+    like, repost = f"/api/posts/{post_id}/like", f"/api/posts/{post_id}/repost"
+    await operators.suspend(mesh, int(bob))
+    suspended = (403, "ACCOUNT_SUSPENDED")
+    assert await refusal(client, "PUT", like, bob) == suspended
+    assert await refusal(client, "PUT", repost, bob) == suspended
+    assert await refusal(client, "POST", "/api/posts", bob, {"content": "hm", "replyTo": post_id}) == suspended
+    for path in (like, repost):
+        answer = await client.delete(path, headers=acting(bob))
+        assert (answer.status_code, answer.json()) == (200, {"counts": {"likes": 0, "reposts": 0, "replies": 0}})
+
+
 async def test_nobody_begins_to_follow_the_suspended(client: httpx.AsyncClient, ada: str, bob: str, mesh: Mesh) -> None:
     await operators.suspend(mesh, int(ada))
     assert await refusal(client, "PUT", f"/api/following/{ada}", bob) == (409, "USER_SUSPENDED")
@@ -89,7 +103,10 @@ async def test_the_deleted_are_not_found_nor_is_what_they_wrote(
         ("GET", "/api/feed", None),
         ("GET", "/api/blocks", None),
         ("GET", "/api/mutes", None),
+        ("GET", "/api/favourites", None),
+        ("GET", "/api/feed/view", None),
+        ("PUT", "/api/feed/view", {"view": "ranked"}),
     ):
         assert await refusal(client, method, path, ada, body) == (401, "UNAUTHENTICATED")
-    for what in ("following", "blocks", "mutes"):
+    for what in ("following", "blocks", "mutes", "favourites"):
         assert await refusal(client, "PUT", f"/api/{what}/{ada}", bob) == (404, "USER_NOT_FOUND")
