@@ -15,8 +15,7 @@ from feedrank.log_file import write
 from feedrank.model_file import read
 from feedrank.models import load
 from feedrank.signals import PREDICTED
-
-from .rank_log import BEGIN_MS, DAY_MS, log_of
+from learnable_log import BEGIN_MS, DAY_MS, log_of
 
 DAY = BEGIN_MS // DAY_MS
 
