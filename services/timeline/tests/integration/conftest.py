@@ -1,18 +1,21 @@
 """The services that a home timeline is made by, as real processes."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 import pytest
+from devmesh.backends.valkey import Valkey
 from devmesh.mesh import Mesh
 from devmesh.processes import PROCESSES
 from feed.graph.v1 import accounts_pb2, accounts_pb2_grpc, graph_pb2, graph_pb2_grpc
 from feed.post.v1 import post_pb2, post_pb2_grpc
 from feed.timeline.v1 import timeline_pb2, timeline_pb2_grpc
 from feedkit.channel import connect
+
+from .neighbours import Neighbours
+from .running import ANN, BOB, STAR, VIEWER, Timeline, started
 
 if TYPE_CHECKING:
     from feed.graph.v1.accounts_pb2_grpc import AccountServiceAsyncStub
@@ -31,16 +34,6 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
     settings = {"FEED_DRAIN_SECONDS": "0"}
     with Mesh(settings, directory=tmp_path_factory.mktemp("mesh"), processes=processes) as mesh:
         yield mesh
-
-
-async def until(condition: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
-    """Wait until a condition holds; fail after 10 s."""
-    for _ in range(1000):
-        holds = condition()
-        if holds if isinstance(holds, bool) else await holds:
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("not after 10 s")
 
 
 class Services:
@@ -123,6 +116,31 @@ class Services:
             assert page_token not in tokens, "a token that came before"
             tokens.add(page_token)
         raise AssertionError(f"no end after {MOST_REQUESTS} pages")
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[Valkey]:
+    """A Redis server, which whoever uses it empties first."""
+    with Valkey() as server:
+        yield server
+
+
+@pytest.fixture
+def truth() -> Neighbours:
+    """A viewer, two whom they follow, and one who is followed by so many that nothing is pushed; 100 posts by turns."""
+    truth = Neighbours()
+    truth.follows[VIEWER] = {ANN, BOB, STAR}
+    truth.pulled = [STAR]
+    authors = (ANN, BOB, STAR, VIEWER)
+    truth.posts = {(post << 22) + post: authors[post % 4] for post in range(1, 101)}
+    return truth
+
+
+@pytest.fixture
+async def timeline(valkey: Valkey, truth: Neighbours) -> AsyncIterator[Timeline]:
+    """The process, serving, over an empty Redis."""
+    async with started(valkey, truth) as timeline:
+        yield timeline
 
 
 @pytest.fixture

@@ -26,8 +26,14 @@ class Neighbours:
 
     def __init__(self) -> None:
         self.follows: dict[int, set[int]] = {}
+        self.favourites: set[int] = set()
+        """Whom the viewer has made favourites."""
+        self.prefers_ranked = False
+        """Whether the viewer has chosen the ranked view."""
         self.posts: dict[int, int] = {}
         """Post → author."""
+        self.traits: dict[int, post_pb2.PostTraits] = {}
+        """Those of posts that have any."""
         self.pulled: list[int] = []
         """In the order in which they entered the index."""
         self.left: dict[int, int] = {}
@@ -63,8 +69,11 @@ class _Graph(graph_pb2_grpc.GraphServiceServicer):
 
     async def GetViewerContext(self, request: graph_pb2.GetViewerContextRequest, context: Any) -> Any:
         followees = sorted(self._truth.follows[request.viewer_id])
+        chosen = graph_pb2.HOME_VIEW_RANKED if self._truth.prefers_ranked else graph_pb2.HOME_VIEW_LATEST
         await self._truth.called(context, "GetViewerContext")
-        return graph_pb2.GetViewerContextResponse(followee_ids=followees)
+        return graph_pb2.GetViewerContextResponse(
+            followee_ids=followees, favourite_ids=sorted(self._truth.favourites), home_view=chosen
+        )
 
     async def RecordActivity(self, request: graph_pb2.RecordActivityRequest, context: Any) -> Any:
         await self._truth.called(context, "RecordActivity")
@@ -94,6 +103,14 @@ class _Post(post_pb2_grpc.PostServiceServicer):
             post_ids=found,
             author_ids=[posts[post] for post in found],
             complete_to_post_id=found[-1] if len(found) == request.limit else 0,
+        )
+
+    async def BatchGetTraits(self, request: post_pb2.BatchGetTraitsRequest, context: Any) -> Any:
+        truth = self._truth
+        await truth.called(context, "BatchGetTraits")
+        standing = [post for post in request.post_ids if post in truth.posts]
+        return post_pb2.BatchGetTraitsResponse(
+            posts=[truth.traits.get(post, post_pb2.PostTraits(post_id=post)) for post in standing]
         )
 
 
