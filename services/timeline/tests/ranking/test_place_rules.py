@@ -114,7 +114,7 @@ WITHIN_FOUR = GuaranteedPlaces(within=4)
         ("A a B b c C*", "A a b C* B c", "B does not take the place that has been promised to C"),
         ("A* B* C* d", "A* B* d C*", "promises come before the share"),
         ("b a~* a~* c d a*", "b a~* c a* a~* d", "a's second post would lead to three in a row"),
-        ("b a~* a* c d", "b a~* a* c d", "the second may well be the guaranteed one"),
+        ("b a~* a* c d d d e", "b a~* a* c d d e d", "the second may well be the guaranteed one"),
         ("a~* a~* a~* a*", "a~* a~* a~* a*", "nobody else is there"),
         ("A A A b- c-", "A A A b- c-", "hidden posts do not help anybody"),
         ("A A A B c", "A A c A B", "runs and share together"),
