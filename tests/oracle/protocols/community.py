@@ -120,7 +120,7 @@ class Community:
         self._fanouts_truth = truth
         truth.ended = self.tell
         timelines = TimelineStore(redis, length=self._length, life_days=28)
-        cached = FanoutsCaches(redis, Lengths(own=OWN, recents=RECENTS))
+        cached = FanoutsCaches(redis, Lengths(own=OWN, recents=RECENTS), feature_days=1)
         self._delivery = Delivery(truth, timelines, self, Sizes(push_batch=1, chunk=1, authors_at_once=2))
         self._posts = PostEvents(cached, truth, RecentsStore(redis, LONG), self._delivery, self)
         self._edges = GraphEvents(cached, truth, self)
