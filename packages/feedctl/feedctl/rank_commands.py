@@ -111,7 +111,7 @@ def figures_command(targets: Targets, days: int) -> None:
     """Show for each view what people do there, and beside it whom they get to see and how attention is spread."""
     log = asyncio.run(read_log(targets, days))
     if not len(log.impressions):
-        raise click.ClickException(f"there are no impressions of the latest {days} days")
+        raise click.ClickException(f"nobody has told of having seen anything in the latest {days} d")
     circle = asyncio.run(read_circle(targets, np.unique(log.impressions["viewer"]), days))
     console.print(figures_table(figures(log, circle)))
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import httpx
 import pytest
 from click.testing import CliRunner, Result
 from devmesh.mesh import Mesh
 from feedctl.__main__ import main
+from feedrank.log_file import read
 
 pytestmark = pytest.mark.integration
 
@@ -77,3 +79,30 @@ def test_what_did_not_settle_in_time_is_told(mesh: Mesh, tmp_path: Path) -> None
         mesh.restart("post-relay")
     assert "not settled after 0.2 s: 1 in outboxes" in result.output
     assert "2 walks" in result.output
+
+
+def test_rank_show_tells_the_model_the_weights_and_the_rules(mesh: Mesh, tmp_path: Path) -> None:
+    result = feedctl(mesh, tmp_path, "rank", "show")
+    assert result.exit_code == 0, result.output
+    assert "model baseline" in result.output
+    assert "for the newest 400 posts" in result.output
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.output.splitlines() if "│" in line]
+    assert [row[0] for row in rows] == ["like", "reply", "repost", "dwell", "negative"]
+    assert float(rows[-1][1]) < 0 < float(rows[0][1])
+    assert "author-diversity" in result.output
+
+
+def test_rank_figures_tell_that_nobody_has_seen_anything(mesh: Mesh, tmp_path: Path) -> None:
+    result = feedctl(mesh, tmp_path, "rank", "figures", "--days", "1")
+    assert (result.exit_code, result.output) == (1, "Error: nobody has told of having seen anything in the latest 1 d\n")
+
+
+def test_an_export_tells_topics_as_post_knows_them(mesh: Mesh, tmp_path: Path) -> None:
+    asked(mesh, "POST", "/api/posts", user=1, json={"content": "about #trees and #Forests"})
+    newest = asked(mesh, "GET", "/api/feed", user=1).json()["items"][0]["id"]
+    seen = {"impressions": [{"postId": newest, "position": 0, "dwellMs": 6_000, "view": "latest"}]}
+    asked(mesh, "POST", "/api/feed/impressions", user=2, json=seen)
+    result = feedctl(mesh, tmp_path, "rank", "export", str(tmp_path / "log.gz"))
+    assert result.exit_code == 0, result.output
+    [post] = read(tmp_path / "log.gz").posts
+    assert post["topics"].tolist() == [crc32(b"trees"), crc32(b"forests"), 0, 0]
