@@ -8,6 +8,7 @@ NDCG@20 compares the first 20 posts of each order, by what they are truly worth 
 20 of the candidates. Worth is the weighted sum of the true probabilities, with the weights that the product ranks by.
 """
 
+import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -79,23 +80,25 @@ class Tally:
     """Of each viewer's days: of whom, of all followees who posted, something was seen."""
     exposure: NDArray[np.int64] = field(init=False)
     seen: NDArray[np.int64] = field(init=False)
-    engaged: NDArray[np.int64] = field(init=False)
-    negative: NDArray[np.int64] = field(init=False)
+    engaged: NDArray[np.float64] = field(init=False)
+    negative: NDArray[np.float64] = field(init=False)
+    """How often viewers did something, as it is to be expected of what they saw: chance need not be counted too."""
 
     def __post_init__(self) -> None:
         self.ndcg, self.worth, self.coverage = (_empty(self.viewers) for _ in range(3))
         self.exposure = np.zeros(self.authors, np.int64)
-        self.seen, self.engaged, self.negative = (np.zeros(self.viewers, np.int64) for _ in range(3))
+        self.seen = np.zeros(self.viewers, np.int64)
+        self.engaged, self.negative = np.zeros(self.viewers), np.zeros(self.viewers)
 
     def count(self, viewer: int, look: Look, authors: NDArray[np.intp]) -> None:
         """Add a sitting."""
         self.worth[viewer].append(float((look.probabilities * WEIGHTS).sum()))
         self.seen[viewer] += len(look.posts)
-        self.engaged[viewer] += look.done[:, [LIKE, REPLY, REPOST]].sum()
-        self.negative[viewer] += look.done[:, NEGATIVE].sum()
+        self.engaged[viewer] += look.probabilities[:, [LIKE, REPLY, REPOST]].sum()
+        self.negative[viewer] += look.probabilities[:, NEGATIVE].sum()
         np.add.at(self.exposure, authors, 1)
 
-    def per_thousand(self, done: NDArray[np.int64]) -> NDArray[np.float64]:
+    def per_thousand(self, done: NDArray[np.float64]) -> NDArray[np.float64]:
         """(viewers,): how often something was done in a thousand impressions; NaN of who saw nothing."""
         return np.divide(1_000 * done, self.seen, out=np.full(self.viewers, np.nan), where=self.seen > 0)
 
@@ -107,17 +110,17 @@ def run(*, runs: int, seconds: float, size: Size | None = None) -> list[Result]:
     tallies, trees = simulate(world)
     Console(width=150).print(_table(tallies))
     for better, worse in (("trained", "baseline"), ("baseline", "chronological"), ("baseline", "random")):
-        gain = mean_interval(_of_viewers(tallies[better].ndcg) - _of_viewers(tallies[worse].ndcg))
-        worth = mean_interval(_of_viewers(tallies[better].worth) - _of_viewers(tallies[worse].worth))
-        click.echo(f"{better} over {worse}, by viewer: NDCG@20 {gain}, worth of a sitting {worth}")
+        gains = (
+            f"{title} {mean_interval(figure(tallies[better]) - figure(tallies[worse]))}"
+            for title, figure in FIGURES.items()
+        )
+        click.echo(f"{better} over {worse}, by viewer: {', '.join(gains)}")
     click.echo(f"trees: {trees}; {time.process_time() - began:.0f} s of processor time")
     return [
-        Result(f"ranking.{figure}.{name}", round(found.value, 4), unit, "higher", 1, _spread(found))
+        Result(f"ranking.{_key(figure)}.{_key(name)}", round(found.value, 4), unit, "higher", 1, _spread(found))
         for name, tally in tallies.items()
-        for figure, unit, found in (
-            ("ndcg20", "ratio", mean_interval(_of_viewers(tally.ndcg))),
-            ("engagements_per_1000", "count", mean_interval(tally.per_thousand(tally.engaged))),
-        )
+        for figure, unit in (("NDCG@20", "ratio"), ("engagements per 1,000", "count"))
+        for found in [mean_interval(FIGURES[figure](tally))]
     ]
 
 
@@ -199,9 +202,7 @@ def _cover(world: World, day: int, seen_today: NDArray[np.bool_], tally: Tally) 
 def _table(tallies: dict[str, Tally]) -> Table:
     table = Table(
         "policy",
-        "NDCG@20",
-        "worth of a sitting",
-        "engagements per 1,000",
+        *FIGURES,
         "negative per 1,000",
         "coverage",
         "Gini",
@@ -209,16 +210,30 @@ def _table(tallies: dict[str, Tally]) -> Table:
         title="In brackets: 95 % confidence over viewers",
     )
     for name, tally in tallies.items():
-        figures = (
-            mean_interval(_of_viewers(tally.ndcg)),
-            mean_interval(_of_viewers(tally.worth)),
-            mean_interval(tally.per_thousand(tally.engaged)),
-            mean_interval(tally.per_thousand(tally.negative)),
-            mean_interval(_of_viewers(tally.coverage)),
-        )
+        figures = (mean_interval(figure(tally)) for figure in (*FIGURES.values(), _negatives, _coverage))
         exposure = f"{gini(tally.exposure):.3f}", f"{top_share(tally.exposure):.3f}"
         table.add_row(name, *(_in_brackets(figure) for figure in figures), *exposure)
     return table
+
+
+def _negatives(tally: Tally) -> NDArray[np.float64]:
+    return tally.per_thousand(tally.negative)
+
+
+def _coverage(tally: Tally) -> NDArray[np.float64]:
+    return _of_viewers(tally.coverage)
+
+
+FIGURES: dict[str, Callable[[Tally], NDArray[np.float64]]] = {
+    "NDCG@20": lambda tally: _of_viewers(tally.ndcg),
+    "worth of a sitting": lambda tally: _of_viewers(tally.worth),
+    "engagements per 1,000": lambda tally: tally.per_thousand(tally.engaged),
+}
+"""By which policies are compared; each of every viewer, (viewers,)."""
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower().replace(",", ""))
 
 
 def _in_brackets(figure: Interval) -> str:
