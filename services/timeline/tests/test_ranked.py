@@ -205,6 +205,16 @@ async def test_a_first_page_costs_one_round_trip_for_the_home_one_for_features_a
     assert world.calls == ["redis glance", "features read", "orders keep"]
 
 
+@pytest.mark.parametrize(("horizon", "wished"), [(100, []), (180, [VIEWER.id])], ids=["long enough", "short"])
+async def test_a_timeline_is_wished_for_where_it_is_short_for_a_page_and_not_for_candidates(
+    horizon: int, wished: list[int]
+) -> None:
+    world = feed(200)
+    world.warm(horizon)
+    assert len((await RankedReader(world).page(size=50)).posts) == 50
+    assert world.wished == wished
+
+
 async def test_an_order_that_is_gone_begins_anew_and_says_so() -> None:
     reader = RankedReader(feed(60))
     first = await reader.page(size=10)
