@@ -20,13 +20,24 @@ def main(benchmarks: tuple[str, ...], runs: int, seconds: float) -> None:
         freshness,
         merge_cost,
         push_and_pull,
+        ranked_read,
+        ranking_cost,
         ranking_sim,
         read_throughput,
         redis_keys,
         results,
     )
 
-    modules = (read_throughput, redis_keys, freshness, merge_cost, push_and_pull, ranking_sim)
+    modules = (
+        read_throughput,
+        ranked_read,
+        redis_keys,
+        freshness,
+        merge_cost,
+        push_and_pull,
+        ranking_cost,
+        ranking_sim,
+    )
     known = {module.__name__.rpartition(".")[2]: module for module in modules}
     if unknown := [name for name in benchmarks if name not in known]:
         raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join(known)}")
