@@ -21,7 +21,8 @@ def post(number: int) -> post_pb2.Post:
 
 def hydrated_post(number: int) -> hydrate_pb2.HydratedPost:
     """The same with its author's name."""
-    return hydrate_pb2.HydratedPost(post=post(number), author_name="Ada Lovelace")
+    counts = post_pb2.EngagementCounts(likes=12, reposts=3, replies=1)
+    return hydrate_pb2.HydratedPost(post=post(number), author_name="Ada Lovelace", counts=counts)
 
 
 FEED_JSON = json.dumps(
@@ -35,10 +36,14 @@ FEED_JSON = json.dumps(
                 "media": [],
                 "createdAt": "2026-01-01T00:00:00.000Z",
                 "editedAt": None,
+                "replyTo": None,
+                "counts": {"likes": 12, "reposts": 3, "replies": 1},
             }
             for number in range(PAGE)
         ],
         "nextCursor": f"1767225600000:{FIRST_ID - PAGE}",
         "view": "latest",
+        "notice": None,
+        "insertions": [],
     }
 ).encode()

@@ -91,5 +91,6 @@ def _examples(gateway: str, showcase: Showcase | None) -> list[str]:
         return [f"curl -s -X POST -H 'Content-Type: application/json' -d '{body}' {gateway}/api/users"]
     return [
         f"curl -s -H 'X-User-Id: {showcase.viewer}' '{gateway}/api/feed?limit=3'",
+        f"curl -s -H 'X-User-Id: {showcase.viewer}' '{gateway}/api/feed?view=ranked&explain=true&limit=3'",
         f"curl -s -H 'X-User-Id: {showcase.viewer}' {gateway}/api/users/{showcase.celebrity}",
     ]
