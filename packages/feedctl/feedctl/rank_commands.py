@@ -1,6 +1,7 @@
 """`feedctl rank`: how the ranked view is made, what comes of it, and models that learn from it."""
 
 import asyncio
+import math
 import tempfile
 import time
 from datetime import UTC, datetime
@@ -15,8 +16,9 @@ from feed.timeline.v1 import timeline_pb2
 from feed.timeline.v1 import timeline_pb2_grpc as _timeline_grpc
 from feedrank import model_file, models
 from feedrank.dataset import Log, Pseudonyms
-from feedrank.evaluation import Quality, evaluate
+from feedrank.evaluation import Quality, evaluate, order_quality
 from feedrank.log_file import LogError, read, write
+from feedrank.metrics import Interval
 from feedrank.replay import Examples, replay
 from feedrank.signals import PREDICTED
 from feedrank.training import Split, TooFewExamples, Trained, split, train
@@ -32,6 +34,28 @@ SHOW_SECONDS = 10.0
 
 # Published without types.
 timeline_grpc = cast("Any", _timeline_grpc)
+
+
+class Weights(click.ParamType[tuple[float, ...]]):
+    """A weight for each of PREDICTED, as SIGNAL=WEIGHT with commas between; those that are not named are 0."""
+
+    name = "weights"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        """The weights, in the order of PREDICTED."""
+        if isinstance(value, tuple):
+            return cast("tuple[float, ...]", value)
+        named: dict[str, float] = {}
+        for part in str(value).split(","):
+            signal, _, weight = part.partition("=")
+            try:
+                named[signal] = float(weight)
+            except ValueError:
+                self.fail(f"{part!r} is not SIGNAL=WEIGHT", param, ctx)
+            if signal not in PREDICTED or not math.isfinite(named[signal]):
+                self.fail(f"{part!r}: signals are {', '.join(PREDICTED)}, weights are finite numbers", param, ctx)
+        return tuple(named.get(signal, 0.0) for signal in PREDICTED)
+
 
 _DAYS = click.option(
     "--days",
@@ -76,10 +100,25 @@ def export(targets: Targets, file: Path, days: int, pseudonymise: bool) -> None:
 @click.option("--out", type=_FILE, required=True, help="The file of the model, for FEED_RANK_MODEL of timeline.")
 @click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Draw pictures into this directory.")
 @_DAYS
+@click.option(
+    "--weights",
+    type=Weights(),
+    metavar="SIGNAL=WEIGHT,...",
+    default="like=1,reply=3,repost=2,dwell=0.3,negative=-10",
+    show_default=True,
+    help="What each signal is worth where orders are judged, as FEED_RANK_WEIGHT_* of timeline have it.",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="The same data and seed give the same model.")
 @click.pass_context
 def train_command(
-    context: click.Context, *, source: Path | None, out: Path, plots: Path | None, days: int, seed: int
+    context: click.Context,
+    *,
+    source: Path | None,
+    out: Path,
+    plots: Path | None,
+    days: int,
+    weights: tuple[float, ...],
+    seed: int,
 ) -> None:
     """Train a model on what viewers were shown and what they did, and show how well it predicts.
 
@@ -93,11 +132,13 @@ def train_command(
     except TooFewExamples as error:
         raise click.ClickException(str(error)) from error
     try:
-        qualities = _write_and_judge(out, trained, parts, plots)
+        qualities, orders = _write_and_judge(out, trained, parts, plots, weights)
     except OSError as error:
         raise click.ClickException(f"{error.filename or out} cannot be written: {error.strerror or error}") from error
     _show_parts(parts)
     console.print(quality_table(qualities))
+    shown = ", ".join(f"{name} {quality}" for name, quality in orders.items())
+    console.print(f"NDCG@20 of what a viewer saw in a day: {shown}", soft_wrap=True)
     for signal in PREDICTED:
         if not trained.forest[signal]:
             console.print(f"[yellow]{signal} happened too rarely to be learned: its usual rate is predicted for all")
@@ -187,7 +228,9 @@ def _log(context: click.Context, source: Path | None, days: int) -> Log:
         raise click.ClickException(f"{source} cannot be read: {error.strerror}") from error
 
 
-def _write_and_judge(out: Path, trained: Trained, parts: Split, plots: Path | None) -> list[Quality]:
+def _write_and_judge(
+    out: Path, trained: Trained, parts: Split, plots: Path | None, weights: tuple[float, ...]
+) -> tuple[list[Quality], dict[str, Interval]]:
     """Write a model with what it was found to be worth; it is judged as it is read from a file."""
     write_model = partial(
         model_file.write,
@@ -200,11 +243,11 @@ def _write_and_judge(out: Path, trained: Trained, parts: Split, plots: Path | No
         path = Path(directory) / "model"
         write_model(path)
         judged = {"trained": models.load(path), "baseline": models.load(None)}
-    qualities = evaluate(parts.test, judged)
+    qualities, orders = evaluate(parts.test, judged), order_quality(parts.test, judged, weights)
     if plots is not None:
         plot(plots, parts.test, judged, qualities)
     write_model(out, metrics={"impressions": len(parts.training), "test": [quality.as_json() for quality in qualities]})
-    return qualities
+    return qualities, orders
 
 
 def _show_parts(parts: Split) -> None:

@@ -135,14 +135,14 @@ async def _reading(targets: Targets, name: str) -> AsyncGenerator[Sql]:
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             connection = await asyncpg.connect(targets.postgres[name])
-    except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise TargetsError(f"the database of {name} cannot be reached: {error or 'no answer'}") from error
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             yield connection
     except asyncpg.UndefinedTableError as error:
         raise TargetsError(f"the database of {name} is of an older version: {error}") from error
-    except (OSError, asyncpg.PostgresError) as error:
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise TargetsError(f"the database of {name} failed: {error}") from error
     finally:
         await connection.close()

@@ -1,5 +1,6 @@
 """`feedctl rank` without a mesh: models from a file, and the figures of views."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,19 @@ def test_it_shows_each_signal_by_each_predictor(trained: tuple[Result, Path]) ->
     assert predictors == ["trained", "baseline", "chronological"] * len(PREDICTED)
     assert "training" in result.output
     assert "2024-10-0" in result.output
+
+
+def test_it_shows_how_good_the_orders_are(trained: tuple[Result, Path]) -> None:
+    [line] = [line for line in trained[0].output.splitlines() if line.startswith("NDCG@20")]
+    figures = dict(re.findall(r"(trained|baseline|chronological) (0\.\d+)", line))
+    assert float(figures["trained"]) > float(figures["chronological"])
+
+
+@pytest.mark.parametrize("weights", ["like", "like=much", "love=1", "like=inf"])
+def test_weights_that_are_none_are_refused(tmp_path: Path, weights: str) -> None:
+    result = feedctl("train", "--from", tmp_path / "log.gz", "--out", tmp_path / "model", "--weights", weights)
+    assert result.exit_code == 2
+    assert weights in result.output
 
 
 def test_the_model_is_there_under_the_version_that_is_shown_with_what_it_is_worth(

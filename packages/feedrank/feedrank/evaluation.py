@@ -13,6 +13,8 @@ from feedrank.metrics import (
     calibration_error,
     interval,
     log_loss,
+    mean_interval,
+    ndcg,
     reliability,
     resampled,
     weighted_auc,
@@ -22,6 +24,7 @@ from feedrank.replay import Examples
 from feedrank.signals import PREDICTED
 
 CHRONOLOGICAL = "chronological"
+DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,36 @@ def evaluate(examples: Examples, models: Mapping[str, Model], *, seed: int = 1) 
             )
         qualities.append(_chronological(signal, examples, labels, weights))
     return qualities
+
+
+def order_quality(examples: Examples, models: Mapping[str, Model], weights: Sequence[float]) -> dict[str, Interval]:
+    """NDCG@20 of the orders in which each model, and CHRONOLOGICAL, would have put what a viewer saw on a UTC day.
+
+    What came true is worth its weight, of those of PREDICTED; the score is the weighted sum of probabilities. Days on which
+    nothing worth something happened say nothing, and are left out. Only what was seen can be ordered anew, so this tells
+    less than showing the orders would. Intervals are over viewers.
+    """
+    scores: dict[str, NDArray[Any]] = {
+        name: model.predict(examples.features) @ np.asarray(weights) for name, model in models.items()
+    }
+    scores[CHRONOLOGICAL] = examples.created_at_ms
+    worth = np.maximum(examples.labels @ np.asarray(weights, np.float64), 0.0)
+    days = [rows for rows in _days_of_viewers(examples) if worth[rows].any()]
+    qualities: dict[str, Interval] = {}
+    for name, score in scores.items():
+        of_viewers: dict[int, list[float]] = {}
+        for rows in days:
+            found = ndcg(worth[rows][np.argsort(-score[rows], kind="stable")], worth[rows])
+            of_viewers.setdefault(int(examples.viewer_ids[rows[0]]), []).append(found)
+        qualities[name] = mean_interval([float(np.mean(figures)) for figures in of_viewers.values()])
+    return qualities
+
+
+def _days_of_viewers(examples: Examples) -> list[NDArray[np.intp]]:
+    """The rows of each viewer on each UTC day."""
+    pairs = np.column_stack([examples.viewer_ids, examples.shown_at_ms // DAY_MS])
+    number = np.unique(pairs, axis=0, return_inverse=True)[1]
+    return np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
 
 
 def roc(scores: NDArray[Any], labels: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

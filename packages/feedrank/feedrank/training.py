@@ -73,7 +73,11 @@ class Trained:
 
 
 def split(examples: Examples) -> Split:
-    """Split examples, which are in the order of time, and keep those of one millisecond together. Raises TooFewExamples."""
+    """Split examples, which are in the order of time, and keep those of one millisecond together.
+
+    What followed an example may lie beyond the border of its part. Two parts share an outcome only where one viewer was
+    shown one post on both sides of it. Raises TooFewExamples.
+    """
     times = examples.shown_at_ms
     if len(examples) < LEAST_EXAMPLES:
         raise TooFewExamples(

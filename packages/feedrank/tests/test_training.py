@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from feedrank import model_file, models
-from feedrank.evaluation import CHRONOLOGICAL, Quality, evaluate, roc
+from feedrank.evaluation import CHRONOLOGICAL, Quality, evaluate, order_quality, roc
 from feedrank.features import FEATURES, NEUTRAL
 from feedrank.metrics import auc
 from feedrank.replay import Examples
@@ -81,6 +81,17 @@ def test_predictions_come_true_as_often_as_they_say(qualities: dict[tuple[str, s
 def test_order_alone_says_nothing_of_probabilities(qualities: dict[tuple[str, str], Quality]) -> None:
     order = qualities["like", CHRONOLOGICAL]
     assert (order.reliability, order.as_json()["log_loss"]) == ((), None)
+
+
+def test_the_order_of_what_was_learned_is_better_than_that_of_time(model: models.Model, parts: Split) -> None:
+    found = order_quality(parts.test, {"trained": model}, (0, 0, 0, 1, 0))
+    assert found["trained"].low > found[CHRONOLOGICAL].high
+    assert found["trained"].value < 1.0
+
+
+def test_days_on_which_nothing_of_worth_happened_say_nothing(model: models.Model, parts: Split) -> None:
+    found = order_quality(parts.test, {"trained": model}, (0, 0, 0, 0, 1))
+    assert np.isnan(found["trained"].value)
 
 
 def test_a_signal_that_hardly_happens_has_its_usual_rate_for_all(trained: Trained, model: models.Model) -> None:

@@ -87,14 +87,18 @@ def test_rank_show_tells_the_model_the_weights_and_the_rules(mesh: Mesh, tmp_pat
     assert "model baseline" in result.output
     assert "for the newest 400 posts" in result.output
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.output.splitlines() if "│" in line]
-    assert [row[0] for row in rows] == ["like", "reply", "repost", "dwell", "negative"]
-    assert float(rows[-1][1]) < 0 < float(rows[0][1])
+    # What `rank train` judges orders by where nobody says otherwise.
+    assert ",".join("=".join(row) for row in rows) == "like=1,reply=3,repost=2,dwell=0.3,negative=-10"
+    assert "like=1,reply=3,repost=2,dwell=0.3,negative=-10" in feedctl(mesh, tmp_path, "rank", "train", "-h").output
     assert "author-diversity" in result.output
 
 
 def test_rank_figures_tell_that_nobody_has_seen_anything(mesh: Mesh, tmp_path: Path) -> None:
     result = feedctl(mesh, tmp_path, "rank", "figures", "--days", "1")
-    assert (result.exit_code, result.output) == (1, "Error: nobody has told of having seen anything in the latest 1 d\n")
+    assert (result.exit_code, result.output) == (
+        1,
+        "Error: nobody has told of having seen anything in the latest 1 d\n",
+    )
 
 
 def test_an_export_tells_topics_as_post_knows_them(mesh: Mesh, tmp_path: Path) -> None:

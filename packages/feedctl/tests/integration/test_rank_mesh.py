@@ -149,6 +149,17 @@ def test_a_mesh_of_which_an_address_is_missing_is_told(server: Postgres, tmp_pat
     assert (result.exit_code, result.output) == (1, "Error: no address of the database of graph\n")
 
 
+@pytest.mark.parametrize("dsn", ["postgresql://postgres@127.0.0.1:1/post", "nonsense"])
+def test_a_database_that_cannot_be_reached_is_told_in_one_line(server: Postgres, tmp_path: Path, dsn: str) -> None:
+    state = tmp_path / "state.json"
+    state.write_text(json.dumps({"gateway": "", "grpc": {}, "postgres": {"post": dsn, "graph": dsn}}))
+    words = ["--state", str(state), "rank", "train", "--out", str(tmp_path / "model")]
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(main, words)
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: the database of post cannot be reached: ")
+    assert len(result.output.splitlines()) == 1
+
+
 async def fill(server: Postgres) -> None:
     """As many impressions as something can be learned from, of the latest days."""
     log, later = log_of(3_000), ago(24 * 25) - BEGIN_MS
