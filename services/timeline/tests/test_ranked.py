@@ -274,6 +274,16 @@ async def test_withheld_posts_are_replaced_by_those_that_follow() -> None:
     assert (await reader.page(size=15)).posts == best[5:20]
 
 
+async def test_of_an_author_who_is_withheld_altogether_nothing_more_is_looked_at() -> None:
+    world = World(posts(*range(1, 101), author=1) | posts(*range(101, 121), author=2))
+    world.warm()
+    reader = RankedReader(world, Recipe(rules=Rules()))
+    reader.signals.likes = dict.fromkeys(range(1, 101), 1000)
+    reader.hydration.withheld_authors.add(1)
+    assert len((await reader.page(size=20)).posts) == 20
+    assert len(reader.hydration.calls) == 2
+
+
 async def test_a_page_stops_before_the_first_post_that_is_unavailable() -> None:
     reader = RankedReader(feed(60))
     best = (await reader.page(size=20)).posts
@@ -484,6 +494,14 @@ async def test_what_was_pulled_because_the_timeline_is_missing_says_so() -> None
     world.evict()
     page = await RankedReader(world).page(explain=True)
     assert {why.origin for why in page.explanations} == {Origin.PULLED, Origin.OWN}
+
+
+async def test_what_lies_below_the_horizon_of_the_timeline_was_pulled() -> None:
+    world = feed(60)
+    world.warm(horizon=40)
+    page = await RankedReader(world).page(size=50, explain=True)
+    pushed = {post for post, why in zip(page.posts, page.explanations, strict=True) if why.origin is Origin.PUSHED}
+    assert pushed == {post for post in page.posts if post > 40 and world.posts[post] not in {5, VIEWER.id}}
 
 
 async def test_the_house_speaks_between_ranked_posts_only() -> None:
