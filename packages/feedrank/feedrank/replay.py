@@ -149,14 +149,16 @@ class _Replay:
         self._sums = Histories(post, at_ms, observed)
         self._recent = Histories(post, at_ms, observed, half_life=POST_HALF_LIFE)
         self._author_recent = Histories(author, at_ms, observed, half_life=AUTHOR_HALF_LIFE)
+        # What somebody does with their own posts says nothing of whom they like.
+        warmth = np.where(self._people[person] == self._authors[author], 0.0, warmth)
         self._affinity = Histories(
             self._pair(person, author), at_ms, warmth[:, None], half_life=AFFINITY_HALF_LIFE, floor=-np.inf
         )
-        sights = np.ones((len(impressions), 1))
-        self._sights = Histories(self._view(self._viewer, self._seen_post), impressions["at"], sights)
-        hides = engagements["kind"] == dataset.HIDE
-        hidden = self._view(self._actor, self._engaged_post)[hides]
-        self._hides = Histories(hidden, engagements["at"][hides], sights[:1].repeat(len(hidden), axis=0))
+        views, hides = self._view(person, post), np.zeros((len(post), 1))
+        hides[len(impressions) :, 0] = engagements["kind"] == dataset.HIDE
+        sights = hides.copy()  # what is hidden has been seen
+        sights[: len(impressions)] = 1.0
+        self._sights, self._hides = Histories(views, at_ms, sights), Histories(views, at_ms, hides)
 
     def _candidates(self, rows: NDArray[np.intp]) -> Candidates:
         """What was known when some impressions were made, at whose times the clock stood at 0."""

@@ -89,6 +89,16 @@ def test_dwelling_on_a_post_is_affinity_and_the_second_sight_of_it_is_known() ->
     assert [label(examples, "dwell", row) for row in (0, 1)] == [True, False]
 
 
+def test_what_somebody_does_with_their_own_posts_is_no_affinity() -> None:
+    examples = replayed(log_of([(ANN, POST_OF_ANN, 3 * HOUR, 0)], [(ANN, POST_OF_ANN, 2 * HOUR, LIKE)]))
+    assert (feature(examples, "affinity"), feature(examples, "likes")) == (0.0, pytest.approx(np.log1p(1)))
+
+
+def test_what_was_hidden_has_been_seen() -> None:
+    examples = replayed(log_of([(CAT, POST_OF_ANN, 3 * HOUR, 0)], [(CAT, POST_OF_ANN, 2 * HOUR, HIDE)]))
+    assert feature(examples, "seen") == 1.0
+
+
 def test_a_batch_of_impressions_told_at_once_does_not_know_of_itself() -> None:
     batch = [(viewer, POST_OF_ANN, 2 * HOUR, 0) for viewer in range(10, 15)]
     assert np.all(replayed(log_of(batch, [])).features[:, FEATURES.index("impressions")] == 0.0)
