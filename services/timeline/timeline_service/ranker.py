@@ -119,7 +119,10 @@ class Ranker:
         return self._reasons(ranking.matrix[some], ranking.predictions[some])
 
     async def reasons_for(self, viewer: Viewer, entries: Shortlist) -> list[Reason]:
-        """Why some entries would have their scores now. Raises Unrankable."""
+        """Why some entries would have their scores now. Raises Unrankable.
+
+        They may be in any order, since no feature of one depends on the others.
+        """
         known = await self._known(viewer, entries)
         try:
             rows, predictions = self._predicted(known)

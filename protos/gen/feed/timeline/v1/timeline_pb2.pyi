@@ -158,7 +158,9 @@ class GetHomeTimelineResponse(_message.Message):
     and only there.
     """
     view: Global___View.ValueType
-    """The order that the page has; never unspecified."""
+    """The order that the page has; never unspecified. Of a ranked walk, pages below the kept order are VIEW_LATEST; their tokens
+    are of VIEW_RANKED nevertheless.
+    """
     notice: Global___Notice.ValueType
     """What the reader should be told of the page as a whole."""
     @_builtins.property
@@ -209,9 +211,9 @@ class Explanation(_message.Message):
     score: _builtins.float
     """The weighted sum of the predictions. 0 in LATEST."""
     scored_place: _builtins.int
-    """The place by score alone, 0 = at the top."""
+    """The place by score alone, 0 = at the top; in LATEST the same as `place`."""
     place: _builtins.int
-    """The place it has, after all rules."""
+    """The place it has in the kept order, after all rules; in LATEST that on the page."""
     @_builtins.property
     def factors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Factor]:
         """What weighed most in the prediction, the weightiest first, at most 5. None in LATEST."""
