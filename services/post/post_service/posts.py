@@ -1,5 +1,6 @@
 """Writing posts and reading them back."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
@@ -190,7 +191,13 @@ class Posts:
     async def traits(self, post_ids: Sequence[int]) -> list[Traits]:
         """The traits of those of the posts that stand, each once, in the order asked for."""
         found = await self._store.outlines(post_ids)
-        return [Traits.of(found[post_id]) for post_id in dict.fromkeys(post_ids) if post_id in found]
+        traits: list[Traits] = []
+        for outline in (found[post_id] for post_id in dict.fromkeys(post_ids) if post_id in found):
+            traits.append(Traits.of(outline))
+            if outline.tagged:
+                # A long text full of `#` takes milliseconds, and there may be a thousand of them: others come in between.
+                await asyncio.sleep(0)
+        return traits
 
     async def of_author(self, author_id: int, page_size: int, page_token: str) -> Page:
         """A page of an author's posts. Raises InvalidArgument for a token that is no cursor."""
