@@ -12,6 +12,7 @@ from .polling import until
 from .ranked_world import Cupboard, shortlist_of
 
 PHOTO, REPLY = Traits(has_media=True, topics=(7, 8)), Traits(is_reply=True)
+TALKATIVE = Traits(topics=(1, 2, 3, 4, 5))
 PATIENCE = 0.05
 
 
@@ -43,6 +44,11 @@ async def test_traits_that_the_store_lacks_are_asked_for_in_one_call_and_filled_
         await until(lambda: store.traits == {3: PHOTO, 2: REPLY, 1: Traits()})
         await features.of(VIEWER, shortlist_of({3: 1, 2: 1, 1: 1}))
     assert posts.asked == [[3, 2, 1]], "not again, not even for the one that is gone"
+
+
+async def test_of_more_topics_than_a_model_knows_the_first_are_taken() -> None:
+    async with Features(Cupboard(), Posts({3: TALKATIVE}).traits, patience_seconds=10) as features:
+        assert (await features.of(VIEWER, shortlist_of({3: 1}))).topics.tolist() == [[1, 2, 3, 4]]
 
 
 @pytest.mark.parametrize("how", ["away", "slow"])

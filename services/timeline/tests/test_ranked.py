@@ -341,6 +341,19 @@ async def test_where_nothing_can_be_ranked_the_walk_is_that_of_latest_and_says_s
     assert set(reader.tally.fallbacks) == {obstacle}
 
 
+async def test_a_fault_in_what_is_known_costs_the_ranking_and_not_the_answer() -> None:
+    world = feed(60)
+    reader = RankedReader(world)
+    await reader.page()
+
+    def fault() -> None:
+        raise ValueError("not understood")
+
+    world.mischief = iter([lambda: None, fault])
+    page = await reader.page(size=20)
+    assert (page.posts, page.notice) == (world.expected[:20], Notice.RANKING_UNAVAILABLE)
+
+
 async def test_while_the_cache_is_away_nobody_is_asked_for_candidates_that_could_not_be_ranked() -> None:
     world = feed(60)
     world.away = {"redis", "features", "orders"}

@@ -20,6 +20,8 @@ ASKED_AT_ONCE = 4
 """How many questions for traits a process has under way at most; whoever comes then does without."""
 KEPT_AT_ONCE = 4
 """How many answers are being filled in at most; what is not filled in is asked for again."""
+MOST_TOPICS = 4
+"""How many topics of a post a model knows; see `feedrank.candidates`."""
 
 
 class Traits(NamedTuple):
@@ -81,7 +83,8 @@ class Features:
             for row, post_id in zip(lacking.tolist(), candidates.post_ids[lacking].tolist(), strict=True):
                 if found := traits.get(post_id):
                     candidates.has_media[row], candidates.is_reply[row] = found.has_media, found.is_reply
-                    candidates.topics[row, : len(found.topics)] = found.topics
+                    topics = found.topics[:MOST_TOPICS]
+                    candidates.topics[row, : len(topics)] = topics
         return candidates
 
     async def _ask(self, post_ids: Sequence[int]) -> Mapping[int, Traits]:

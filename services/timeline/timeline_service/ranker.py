@@ -32,7 +32,7 @@ class Obstacle(Enum):
     FEATURES = "features"
     """The features cannot be read."""
     MODEL = "model"
-    """The model, or a rule, fails."""
+    """The model, or a rule, fails, or what is known cannot be understood."""
     ORDERS = "orders"
     """The order cannot be kept, or found."""
 
@@ -135,6 +135,8 @@ class Ranker:
             return await self._features.of(viewer, entries)
         except NOT_NOW as error:
             raise Unrankable(Obstacle.FEATURES) from error
+        except Exception as error:
+            raise self._failed(error) from error
 
     def _predicted(self, candidates: Candidates) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         rows = matrix(candidates, self._clock())
@@ -147,7 +149,7 @@ class Ranker:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> Unrankable:
-        """A fault of the model or of a rule, whatever it is, costs nobody the timeline."""
+        """A fault in what ranks, whatever it is, costs nobody the timeline."""
         now = self._clock()
         if now - self._complained_at >= COMPLAINT_SECONDS:
             self._complained_at = now
