@@ -142,11 +142,11 @@ class FeedApi:
         return await self.get("/api/feed", viewer=viewer, **params)
 
     def feed_page(self, viewer: int, limit: int, cursor: str | None) -> Awaitable[dict[str, Any]]:
-        """The page of a viewer's home feed that a cursor leads to, or the first one."""
-        return self.feed(viewer, limit=str(limit), **({} if cursor is None else {"cursor": cursor}))
+        """The page of LATEST that a cursor leads to, or the first one."""
+        return self.feed(viewer, view="latest", limit=str(limit), **({} if cursor is None else {"cursor": cursor}))
 
     async def walk_feed(self, viewer: int, limit: int) -> Walk:
-        """A viewer's home feed, page by page to its end."""
+        """A viewer's home feed in LATEST, page by page to its end."""
         return await walk(viewer, limit, lambda cursor: self.feed_page(viewer, limit, cursor))
 
     async def _ok(self, status: int, method: str, path: str, **arguments: Any) -> Any:

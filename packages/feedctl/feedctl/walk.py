@@ -39,7 +39,8 @@ async def walk_home_timeline(gateway: httpx.AsyncClient, viewer_id: int, limit: 
 
 
 async def _page(gateway: httpx.AsyncClient, viewer_id: int, limit: int, cursor: str | None) -> dict[str, Any]:
-    parameters: dict[str, str] = {"limit": str(limit)}
+    # Whatever view the viewer has chosen.
+    parameters = {"view": "latest", "limit": str(limit)}
     if cursor is not None:
         parameters["cursor"] = cursor
     try:

@@ -61,7 +61,7 @@ async def run(process: Process, settings: PostSettings) -> None:
     ids = Ids(WorkerStore(upkeep), terms)
     graph = graph_client.GraphClient(channel)
     authors = Authors(graph.standing, remember=settings.known_authors, seconds=settings.known_author_seconds)
-    audience = Audience(store.author_of, graph.apart)
+    audience = Audience(store.author_of, graph.standing, graph.apart)
     erasure = Erasure(
         ErasureStore(database, timedelta(seconds=settings.known_author_seconds) + STRAGGLERS), caches, authors
     )

@@ -2,13 +2,13 @@
 -- timeline. All of it may be there while processes from before it still run, which know nothing of it: a follow that one of
 -- them ends takes the favourite with it.
 
+-- Behind whoever waits for a lock on `follows` or `users` everybody waits. Rather than behind something long, such as a dump,
+-- the migration fails, and is to be tried again.
+SET LOCAL lock_timeout = '3s';
+
 -- A mark on the follow, with which it ends. Every row has the default, so that nothing is rewritten.
 ALTER TABLE follows
     ADD COLUMN favourite boolean NOT NULL DEFAULT false;
-
--- One's favourites, few among thousands of follows: those of the newest follow first, their number, and what the viewer's
--- context says of them, from the index alone.
-CREATE INDEX follows_favourites ON follows (follower_id, seq DESC) INCLUDE (followee_id) WHERE favourite;
 
 -- 0 latest, 1 ranked. On the row that the viewer's context reads anyway.
 ALTER TABLE users

@@ -144,7 +144,10 @@ def audience(store: PostStore, standings: dict[int, Standing | None], blocks: se
             return None
         return frozenset({user_id, other_id}) in blocks
 
-    return Audience(store.author_of, apart)
+    async def standing(user_id: int) -> Standing | None:
+        return standings.get(user_id, Standing.ACTIVE)
+
+    return Audience(store.author_of, standing, apart)
 
 
 @pytest.fixture

@@ -120,8 +120,8 @@ class PostServiceServicer:
     def CreatePost(self, request, context):
         """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-        Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author
-        blocks the replying one, or is blocked); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+        Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author is
+        suspended or deleted, or one of the two blocks the other); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
         IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -181,8 +181,8 @@ class PostServiceServicer:
     def Engage(self, request, context):
         """Marks a post as liked or reposted by the actor. Doing so again succeeds and changes nothing.
 
-        Errors: NOT_FOUND POST_NOT_FOUND, also where one of actor and author blocks the other; NOT_FOUND USER_NOT_FOUND (the
-        actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
+        Errors: NOT_FOUND POST_NOT_FOUND, also where its author is suspended or deleted, and where one of actor and author blocks
+        the other; NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -40,8 +40,8 @@ class PostServiceStub:
     CreatePost: _grpc.UnaryUnaryMultiCallable[_post_pb2.CreatePostRequest, _post_pb2.CreatePostResponse]
     """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-    Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author
-    blocks the replying one, or is blocked); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+    Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author is
+    suspended or deleted, or one of the two blocks the other); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
     IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
     """
     GetPost: _grpc.UnaryUnaryMultiCallable[_post_pb2.GetPostRequest, _post_pb2.GetPostResponse]
@@ -71,8 +71,8 @@ class PostServiceStub:
     Engage: _grpc.UnaryUnaryMultiCallable[_post_pb2.EngageRequest, _post_pb2.EngageResponse]
     """Marks a post as liked or reposted by the actor. Doing so again succeeds and changes nothing.
 
-    Errors: NOT_FOUND POST_NOT_FOUND, also where one of actor and author blocks the other; NOT_FOUND USER_NOT_FOUND (the
-    actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
+    Errors: NOT_FOUND POST_NOT_FOUND, also where its author is suspended or deleted, and where one of actor and author blocks
+    the other; NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
     """
     Disengage: _grpc.UnaryUnaryMultiCallable[_post_pb2.DisengageRequest, _post_pb2.DisengageResponse]
     """Takes a like or a repost back. Where there is none, that succeeds and changes nothing.
@@ -118,8 +118,8 @@ class PostServiceAsyncStub(PostServiceStub):
     CreatePost: _aio.UnaryUnaryMultiCallable[_post_pb2.CreatePostRequest, _post_pb2.CreatePostResponse]  # type: ignore[assignment]
     """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-    Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author
-    blocks the replying one, or is blocked); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+    Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author is
+    suspended or deleted, or one of the two blocks the other); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
     IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
     """
     GetPost: _aio.UnaryUnaryMultiCallable[_post_pb2.GetPostRequest, _post_pb2.GetPostResponse]  # type: ignore[assignment]
@@ -149,8 +149,8 @@ class PostServiceAsyncStub(PostServiceStub):
     Engage: _aio.UnaryUnaryMultiCallable[_post_pb2.EngageRequest, _post_pb2.EngageResponse]  # type: ignore[assignment]
     """Marks a post as liked or reposted by the actor. Doing so again succeeds and changes nothing.
 
-    Errors: NOT_FOUND POST_NOT_FOUND, also where one of actor and author blocks the other; NOT_FOUND USER_NOT_FOUND (the
-    actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
+    Errors: NOT_FOUND POST_NOT_FOUND, also where its author is suspended or deleted, and where one of actor and author blocks
+    the other; NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
     """
     Disengage: _aio.UnaryUnaryMultiCallable[_post_pb2.DisengageRequest, _post_pb2.DisengageResponse]  # type: ignore[assignment]
     """Takes a like or a repost back. Where there is none, that succeeds and changes nothing.
@@ -199,8 +199,8 @@ class PostServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_post_pb2.CreatePostResponse, _abc.Awaitable[_post_pb2.CreatePostResponse]]:
         """Creates a post. With an idempotency key, a retry within 24 hours returns the post of the first call.
 
-        Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author
-        blocks the replying one, or is blocked); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
+        Errors: NOT_FOUND USER_NOT_FOUND (the author); NOT_FOUND POST_NOT_FOUND (what is replied to, also where its author is
+        suspended or deleted, or one of the two blocks the other); PERMISSION_DENIED ACCOUNT_SUSPENDED; FAILED_PRECONDITION
         IDEMPOTENCY_KEY_REUSED; ABORTED IDEMPOTENCY_KEY_IN_FLIGHT; UNAVAILABLE IDS_UNAVAILABLE.
         """
 
@@ -272,8 +272,8 @@ class PostServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_post_pb2.EngageResponse, _abc.Awaitable[_post_pb2.EngageResponse]]:
         """Marks a post as liked or reposted by the actor. Doing so again succeeds and changes nothing.
 
-        Errors: NOT_FOUND POST_NOT_FOUND, also where one of actor and author blocks the other; NOT_FOUND USER_NOT_FOUND (the
-        actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
+        Errors: NOT_FOUND POST_NOT_FOUND, also where its author is suspended or deleted, and where one of actor and author blocks
+        the other; NOT_FOUND USER_NOT_FOUND (the actor); PERMISSION_DENIED ACCOUNT_SUSPENDED.
         """
 
     @_abc_1.abstractmethod
