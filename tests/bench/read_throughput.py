@@ -75,10 +75,12 @@ def _rates(contest: Contest, seconds: float) -> tuple[float, float]:
     return rate(contest.mesh, contest.viewers, seconds), rate(contest.chain, contest.viewers, seconds)
 
 
-def rate(port: int, viewers: Sequence[int], seconds: float, *, view: str = "latest") -> float:
+def rate(
+    port: int, viewers: Sequence[int], seconds: float, *, view: str = "latest", connections: int = CONNECTIONS
+) -> float:
     """First pages of a view that these viewers are served a second."""
     requests = itertools.cycle([get(f"/api/feed?limit={PAGE}&view={view}", viewer) for viewer in viewers])
-    load = closed_loop(port, lambda: next(requests), connections=CONNECTIONS, seconds=seconds)
+    load = closed_loop(port, lambda: next(requests), connections=connections, seconds=seconds)
     return asyncio.run(load).per_second
 
 

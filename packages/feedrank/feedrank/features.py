@@ -109,7 +109,7 @@ def matrix(candidates: Candidates, now: float) -> NDArray[np.float32]:
     sums = _at_least_none(candidates.sums)
     recent = faded(_at_least_none(candidates.recent), candidates.recent_at, now, POST_HALF_LIFE)
     author = faded(_at_least_none(candidates.author_recent), candidates.author_recent_at, now, AUTHOR_HALF_LIFE)
-    affinity = np.fmin(np.fmax(np.nan_to_num(candidates.affinity), -_MOST), _MOST)
+    affinity = np.clip(np.where(np.isnan(candidates.affinity), 0.0, candidates.affinity), -_MOST, _MOST)
 
     author_rate = _smoothed(_engagements(author), author[:, IMPRESSIONS], USUAL_ENGAGEMENT, AUTHOR_PRIOR)
     author_negative = _smoothed(author[:, NEGATIVES], author[:, IMPRESSIONS], USUAL_NEGATIVE, AUTHOR_PRIOR)

@@ -105,6 +105,12 @@ def test_the_viewers_own_posts_need_no_guarantee() -> None:
     assert order_of(posts, rules).rows.tolist() == [0, 1, 2, 3]
 
 
+def test_rules_that_look_further_than_the_line_is_long_cost_no_more_than_the_line() -> None:
+    endless = 10**12
+    assert arranged("a a a b", Rules(runs=Runs(most=endless))) == "a a a b"
+    assert arranged("A B c", Rules(head_share=HeadShare(share=1 / endless, window=endless))) == "A c B"
+
+
 WITHIN_FOUR = GuaranteedPlaces(within=4)
 
 

@@ -167,7 +167,7 @@ class _Line:
             run=Run(rules.runs.most if rules.runs else count + 1),
             window=HeadWindow(
                 share.most if share else count + 1,
-                share.window if share else 1,
+                min(share.window, count) if share else 1,
                 reserved=sum(of_heads[rank] for rank in promised),
             ),
         )

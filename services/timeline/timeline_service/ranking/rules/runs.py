@@ -23,6 +23,8 @@ class Runs:
 
     def is_kept(self, authors: NDArray[np.int64]) -> bool:
         """Whether nobody has more posts in a row than this among `authors` (n,), from the top down."""
+        if len(authors) <= self.most:
+            return True
         same = authors[self.most :] == authors[: -self.most]
         for distance in range(1, self.most):
             same &= authors[distance : distance - self.most] == authors[: -self.most]
