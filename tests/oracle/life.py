@@ -234,7 +234,7 @@ class Life:
         await self._look_elsewhere(viewers, act)
 
     async def _look(self, viewers: Iterable[int], limit: int) -> None:
-        await _all_of(self._reading.feed(viewer, limit) for viewer in viewers)
+        await _all_of(read(viewer, limit) for viewer in viewers for read in (self._reading.feed, self._reading.ranked))
 
     async def _look_elsewhere(self, viewers: Sequence[int], act: Act) -> None:
         if not _subjects(act):
@@ -275,6 +275,11 @@ class Life:
             if wrong:
                 held = await self._stored.timeline(viewer)
                 raise Difference(f"settled, and the feed of {viewer}, {limit} a page: {'; '.join(wrong)}. Held: {held}")
+        ranked, right = await self._reading.ranked(viewer, limit), set(self._ledger.feed(viewer))
+        if ranked is not None and ranked != right:
+            raise Difference(
+                f"settled, and ranked for {viewer}, {limit} a page: {sorted(ranked ^ right)} too many or few"
+            )
 
     async def _go_on_exactly(self, viewer: int, cursor: str, limit: int) -> None:
         walk = await self._reading.feed(viewer, limit, cursor)

@@ -73,6 +73,24 @@ class Reading:
             raise Difference(f"{where}: goes back above its cursor")
         return Walk(viewer, limit, pages, cursors)
 
+    async def ranked(self, viewer: int, limit: int) -> set[int] | None:
+        """Walk the ranked view to its end: the posts of the feed in another order. None where the viewer is gone.
+
+        Raises Difference as `feed` does.
+        """
+        before = self._ledger.moment()
+        items, _, _ = await self._walk("/api/feed", viewer, limit, view="ranked")
+        if items is None:
+            return None
+        possible = self._ledger.since(before)
+        where = f"ranked feed of {viewer}, {limit} a page"
+        shown = [int(item["id"]) for item in items]
+        if len(set(shown)) < len(shown):
+            raise Difference(f"{where}: something twice: {shown}")
+        self._check_each(where, viewer, items, possible, in_feed=True)
+        _nothing_lost(where, possible.feed_has_to_show(viewer), items)
+        return set(shown)
+
     async def page(self, viewer: int, limit: int) -> str | None:
         """The cursor after the first page, where there is one."""
         response = await self._api.call("GET", "/api/feed", viewer=viewer, params={"limit": str(limit)})
@@ -159,11 +177,18 @@ class Reading:
     def _check_items(
         self, where: str, viewer: int | None, items: Sequence[dict[str, Any]], possible: Possible, *, in_feed: bool
     ) -> None:
-        """Newest first, nothing that must not be shown, and everything as it was written last."""
+        """Newest first, and each as it has to be."""
         shown = [int(item["id"]) for item in items]
         if any(newer <= older for newer, older in pairwise(shown)):
             raise Difference(f"{where}: not newest first, or twice: {shown}")
-        for post, item in zip(shown, items, strict=True):
+        self._check_each(where, viewer, items, possible, in_feed=in_feed)
+
+    def _check_each(
+        self, where: str, viewer: int | None, items: Sequence[dict[str, Any]], possible: Possible, *, in_feed: bool
+    ) -> None:
+        """Nothing that must not be shown, and everything as it was written last."""
+        for item in items:
+            post = int(item["id"])
             if post not in self._ledger.posts:
                 self._strangers.append(Stranger(where, viewer, post, possible, in_feed))
                 continue
@@ -181,20 +206,23 @@ class Reading:
             raise Difference(f"{where}: by {item['author']} instead of {post.author}, {name}")
 
     async def _walk(
-        self, path: str, viewer: int | None, limit: int, cursor: str | None = None
+        self, path: str, viewer: int | None, limit: int, cursor: str | None = None, **more: str
     ) -> tuple[list[dict[str, Any]] | None, tuple[tuple[int, ...], ...], tuple[str, ...]]:
         """The items, the ids page by page, and the cursors between; no items where there is nobody to show or to see."""
         items: list[dict[str, Any]] = []
         pages: list[tuple[int, ...]] = []
         cursors: list[str] = []
         while len(pages) < MOST_PAGES:
-            params = {"limit": str(limit)} | ({} if cursor is None else {"cursor": cursor})
+            params = {"limit": str(limit), **more} | ({} if cursor is None else {"cursor": cursor})
             response = await self._api.call("GET", path, viewer=viewer, params=params)
             if _says_nobody(response):
                 return None, (), ()
             if not response.is_success:
                 raise Difference(f"GET {path} for {viewer}: {response.status_code} {response.text}")
             page = response.json()
+            if page.get("notice") is not None:
+                # The order is lost with Redis, and the walk begins anew.
+                items.clear()
             items += page["items"]
             pages.append(tuple(int(item["id"]) for item in page["items"]))
             cursor = page.get("nextCursor")

@@ -6,6 +6,7 @@ SETTINGS = {
     **limits.SETTINGS,
     "FEED_OWN_LENGTH": "5",
     "FEED_RECENTS_LENGTH": "7",
+    "FEED_CANDIDATES": "8",
     # The line moves down, and up again, while processes stand still.
     "FEED_CELEBRITY_FLOOR": "2",
     "FEED_LAG_LIMIT_SECONDS": "1",
