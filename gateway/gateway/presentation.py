@@ -60,7 +60,7 @@ class Counts(Struct, gc=False):
 class Counted(Struct):
     """What others did with a post, by itself."""
 
-    counts: Counts
+    counts: Counts | None
 
 
 class Post(Struct, rename="camel"):
@@ -150,9 +150,9 @@ def hydrated(message: hydrate_pb2.HydratedPost) -> Post:
     return post(message.post, message.author_name, message.counts if message.HasField("counts") else None)
 
 
-def counted(message: post_pb2.EngagementCounts) -> Counted:
-    """What others did with a post."""
-    return Counted(Counts(message.likes, message.reposts, message.replies))
+def counted(message: post_pb2.EngagementCounts | None) -> Counted:
+    """What others did with a post; None where it is not told."""
+    return Counted(None if message is None else Counts(message.likes, message.reposts, message.replies))
 
 
 def page(items: Sequence[Struct], next_cursor: str = "") -> Page:

@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from gateway import app
 
 LIKE, REPOST = post_pb2.ENGAGEMENT_LIKE, post_pb2.ENGAGEMENT_REPOST
-GONE, STRANGER = 99, 98
+GONE, STRANGER, HIDDEN = 99, 98, 97
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Neighbours:
 
     async def Disengage(self, request: post_pb2.DisengageRequest) -> post_pb2.DisengageResponse:
         self.asked.append(request)
-        return post_pb2.DisengageResponse(counts=post_pb2.EngagementCounts())
+        return post_pb2.DisengageResponse(counts=None if request.post_id == HIDDEN else post_pb2.EngagementCounts())
 
     async def GiveFeedback(self, request: post_pb2.GiveFeedbackRequest) -> post_pb2.GiveFeedbackResponse:
         self.asked.append(request)
@@ -113,6 +113,11 @@ async def test_a_mark_is_set_and_taken_back_and_answered_with_the_counts(
         post_pb2.EngageRequest(actor_id=7, post_id=5, engagement=engagement),
         post_pb2.DisengageRequest(actor_id=7, post_id=5, engagement=engagement),
     ]
+
+
+async def test_taking_back_from_a_post_that_is_shown_no_more_tells_no_counts(client: httpx.AsyncClient) -> None:
+    answer = await client.delete(f"/api/posts/{HIDDEN}/like")
+    assert (answer.status_code, answer.json()) == (200, {"counts": None})
 
 
 async def test_what_is_not_there_cannot_be_liked(client: httpx.AsyncClient) -> None:

@@ -50,7 +50,7 @@ class Engagement:
             answer = await self._post.Disengage(
                 post_pb2.DisengageRequest(actor_id=actor_id, post_id=post_id, engagement=engagement)
             )
-            return ok(presentation.counted(answer.counts))
+            return ok(presentation.counted(answer.counts if answer.HasField("counts") else None))
 
         return {"PUT": engage, "DELETE": disengage}
 

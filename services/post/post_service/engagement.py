@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from feedkit.errors import post_not_found
+from feedkit.errors import DeadlineExceeded, NotFound, Overloaded, Unavailable, post_not_found
 
 from post_service.audience import Audience
 from post_service.authors import Authors
@@ -37,6 +37,14 @@ class Outcome(NamedTuple):
     """What became of a wish: the counts with it in them, and whether it changed anything."""
 
     counts: Counts
+    changed: bool
+
+
+class TakenBack(NamedTuple):
+    """What became of a wish to take something back."""
+
+    counts: Counts | None
+    """None where the actor is not shown the post, or nobody can tell whether."""
     changed: bool
 
 
@@ -78,13 +86,21 @@ class Engagements:
         await self._audience.require(actor_id, "actor_id", post_id)
         return _of_standing(post_id, await self._store.engage(actor_id, post_id, engagement))
 
-    async def disengage(self, actor_id: int, post_id: int, engagement: Engagement) -> Outcome:
+    async def disengage(self, actor_id: int, post_id: int, engagement: Engagement) -> TakenBack:
         """Take a like or a repost back, also as a suspended user, or after a block: it leaves less behind.
 
         Raises NotFound (the actor; the post), Unavailable.
         """
         await self._authors.require_account(actor_id, "actor_id")
-        return _of_standing(post_id, await self._store.disengage(actor_id, post_id, engagement))
+        counts, changed = _of_standing(post_id, await self._store.disengage(actor_id, post_id, engagement))
+        return TakenBack(counts if await self._is_shown(actor_id, post_id) else None, changed)
+
+    async def _is_shown(self, actor_id: int, post_id: int) -> bool:
+        try:
+            await self._audience.require(actor_id, "actor_id", post_id)
+        except (NotFound, Unavailable, Overloaded, DeadlineExceeded):
+            return False
+        return True
 
     async def give_feedback(self, actor_id: int, post_id: int, feedback: Feedback) -> bool:
         """Tell what the actor has against a post; whether that is new. Its author never learns of it.

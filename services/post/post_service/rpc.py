@@ -68,7 +68,8 @@ class PostServicer(post_pb2_grpc.PostServiceServicer):
     async def Disengage(self, request: post_pb2.DisengageRequest, context: object) -> post_pb2.DisengageResponse:
         engagement = Engagement(request.engagement)
         outcome = await self._engagements.disengage(request.actor_id, request.post_id, engagement)
-        return post_pb2.DisengageResponse(counts=_counts(outcome.counts), changed=outcome.changed)
+        counts = None if outcome.counts is None else _counts(outcome.counts)
+        return post_pb2.DisengageResponse(counts=counts, changed=outcome.changed)
 
     async def GiveFeedback(
         self, request: post_pb2.GiveFeedbackRequest, context: object

@@ -24,7 +24,7 @@ Sql: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Told = Callable[[], Awaitable[list[tuple[str, int, str, int, int]]]]
 OpenDatabase = Callable[..., Awaitable[Database]]
 
-AUTHOR, ACTOR = 7, 8
+AUTHOR, ACTOR, OTHER = 7, 8, 9
 LIKE, REPOST = Engagement.LIKE, Engagement.REPOST
 
 
@@ -172,8 +172,26 @@ async def test_after_a_block_a_post_cannot_be_liked_but_a_like_be_taken_back_and
     with pytest.raises(NotFound) as refusal:
         await engagements.engage(ACTOR, post_id, REPOST)
     assert refusal.value.reason == "POST_NOT_FOUND"
-    assert (await engagements.disengage(ACTOR, post_id, LIKE)).counts == (0, 0, 0)
+    assert (await engagements.disengage(ACTOR, post_id, LIKE)).changed
     assert await engagements.give_feedback(ACTOR, post_id, Feedback.HIDE)
+
+
+@pytest.mark.parametrize("hidden_by", ["a block", "a suspension"])
+async def test_taking_back_tells_no_counts_of_what_the_actor_is_not_shown(
+    engagements: Engagements,
+    post_id: int,
+    blocks: set[frozenset[int]],
+    standings: dict[int, Standing | None],
+    hidden_by: str,
+) -> None:
+    await engagements.engage(OTHER, post_id, LIKE)
+    await engagements.engage(ACTOR, post_id, LIKE)
+    if hidden_by == "a block":
+        blocks.add(frozenset({ACTOR, AUTHOR}))
+    else:
+        standings[AUTHOR] = Standing.SUSPENDED
+    for changed in (True, False):
+        assert await engagements.disengage(ACTOR, post_id, LIKE) == (None, changed)
 
 
 async def test_a_suspended_actor_takes_back_and_tells_but_likes_nothing(

@@ -765,7 +765,7 @@ class DisengageResponse(_message.Message):
     """Whether this call changed anything."""
     @_builtins.property
     def counts(self) -> Global___EngagementCounts:
-        """The counts, with this call in them."""
+        """The counts, with this call in them; unset where the actor is not shown the post, or nobody can tell whether."""
 
     def __init__(
         self,
