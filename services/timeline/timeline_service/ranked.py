@@ -162,7 +162,7 @@ class Ranked(Generic[PostT]):
             View.RANKED,
             notice,
             await self._explained(walk, places) if explain else (),
-            self._inserted(walk.viewer.id, offset, [entry.post_id for entry in draft.entries]),
+            self._inserted(walk.viewer.id, offset, places, reached),
         )
 
     async def _fill(self, walk: "_Walk", offset: int, draft: Draft[PostT]) -> tuple[list[int], int]:
@@ -201,8 +201,8 @@ class Ranked(Generic[PostT]):
             return await self._ranker.reasons_for(walk.viewer, entries)
         return self._ranker.reasons(walk.ranking, walk.ranking.order.rows[list(places)].tolist())
 
-    def _inserted(self, viewer_id: int, offset: int, post_ids: Sequence[int]) -> Sequence[Insertion]:
-        return () if self._inserter is None else self._inserter.insertions(viewer_id, offset, post_ids)
+    def _inserted(self, viewer_id: int, offset: int, places: Sequence[int], reached: int) -> Sequence[Insertion]:
+        return () if self._inserter is None else self._inserter.insertions(viewer_id, offset, places, reached)
 
     # --- LATEST in its stead, and below it -------------------------------------------------------------------------------
 

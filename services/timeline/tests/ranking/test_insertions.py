@@ -11,11 +11,14 @@ OFTEN = Announcement(text="We moved.", label="From the house", slot=3, every=20)
 
 def indexes(inserter: Inserter, begins_at: int, size: int) -> list[int]:
     """Before which posts of a page something is put."""
-    return [insertion.before_index for insertion in inserter.insertions(7, begins_at, list(range(size)))]
+    ends_at = begins_at + size
+    return [
+        insertion.before_index for insertion in inserter.insertions(7, begins_at, range(begins_at, ends_at), ends_at)
+    ]
 
 
 def test_it_says_what_it_is_and_who_says_it() -> None:
-    assert NEWS.insertions(7, 0, [9, 8, 7, 6]) == [
+    assert NEWS.insertions(7, 0, range(4), 4) == [
         Insertion(3, "announcement", "From the house", "We moved.", "https://example.org/")
     ]
 
@@ -50,6 +53,25 @@ def test_however_a_walk_is_cut_into_pages_it_stands_before_the_same_posts(
         for index in indexes(announcement, begins_at, size)
     ]
     assert places == indexes(announcement, 0, sum(sizes))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=12), st.integers(0, 30), st.integers(0, 10))
+def test_posts_that_are_withheld_take_none_of_it_away_wherever_pages_end(
+    pages: list[tuple[int, int]], slot: int, every: int
+) -> None:
+    """Each page withholds some posts, shows some, and withholds as many again."""
+    announcement = Announcement(text="Hello.", label="From the house", slot=slot, every=every)
+    shown: list[int] = []
+    said: set[int] = set()
+    ends_at = 0
+    for withheld, size in pages:
+        begins_at, above = ends_at, len(shown)
+        places = range(begins_at + withheld, begins_at + withheld + size)
+        ends_at = begins_at + 2 * withheld + size
+        shown += places
+        said |= {above + put.before_index for put in announcement.insertions(7, begins_at, places, ends_at)}
+    assert said == {put.before_index for put in announcement.insertions(7, 0, shown, ends_at)}
+    assert bool(said) == (slot < ends_at)
 
 
 @pytest.mark.parametrize("wrong", [{"text": ""}, {"label": ""}, {"slot": -1}, {"every": -1}])

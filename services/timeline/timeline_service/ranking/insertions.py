@@ -26,10 +26,11 @@ class Insertion(NamedTuple):
 class Inserter(Protocol):
     """Decides what is put into a page."""
 
-    def insertions(self, viewer_id: int, begins_at: int, post_ids: Sequence[int]) -> Sequence[Insertion]:
-        """What to put into a page of these posts, from the top down.
+    def insertions(self, viewer_id: int, begins_at: int, places: Sequence[int], ends_at: int) -> Sequence[Insertion]:
+        """What to put into a page, from the top down.
 
-        `begins_at` is the place of its first post in the whole walk, 0 at the top.
+        The page has the places of the whole walk from `begins_at` on, 0 at the top, to the one before `ends_at`. It shows
+        posts at `places`, ascending; those at its other places are withheld.
         """
         ...
 
@@ -51,11 +52,17 @@ class Announcement:
         if not self.text or not self.label or self.slot < 0 or self.every < 0:
             raise ValueError("an announcement has a text, a label, and a slot and a distance of 0 or more")
 
-    def insertions(self, viewer_id: int, begins_at: int, post_ids: Sequence[int]) -> Sequence[Insertion]:
-        """See `Inserter`."""
-        ends_at = begins_at + len(post_ids)
+    def insertions(self, viewer_id: int, begins_at: int, places: Sequence[int], ends_at: int) -> Sequence[Insertion]:
+        """See `Inserter`. Where the post at a slot is withheld it stands before the next one that is shown."""
+        befores, places = [begins_at - 1, *places], [*places, ends_at - 1]
         return [
-            Insertion(place - begins_at, "announcement", self.label, self.text, self.url)
-            for place in range(begins_at, ends_at)
-            if place == self.slot or (self.every and place > self.slot and not (place - self.slot) % self.every)
+            Insertion(index, "announcement", self.label, self.text, self.url)
+            for index, (before, place) in enumerate(zip(befores, places, strict=True))
+            if self._latest_slot(place) > before
         ]
+
+    def _latest_slot(self, place: int) -> int:
+        """The last place up to this one before which it stands; -1 where there is none."""
+        if place < self.slot:
+            return -1
+        return place - (place - self.slot) % self.every if self.every else self.slot
