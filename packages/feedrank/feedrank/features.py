@@ -59,8 +59,8 @@ DEFINITIONS = (
     ),
     Feature(
         "author_negative",
-        "log(hides and 'less like this' per impression of the author's posts lately / usual)",
-        "what many do not want, the viewer hardly wants either",
+        "log(hides and 'less like this' per impression of the author's posts lately / usual); 0 of one's own",
+        "what many do not want, the viewer hardly wants either; authors do not learn of it by their own posts",
         0.0,
     ),
     Feature("impressions", "log(1 + impressions of the post)", "how much its other numbers are worth", 0.0),
@@ -112,7 +112,9 @@ def matrix(candidates: Candidates, now: float) -> NDArray[np.float32]:
     affinity = np.clip(np.where(np.isnan(candidates.affinity), 0.0, candidates.affinity), -_MOST, _MOST)
 
     author_rate = _smoothed(_engagements(author), author[:, IMPRESSIONS], USUAL_ENGAGEMENT, AUTHOR_PRIOR)
-    author_negative = _smoothed(author[:, NEGATIVES], author[:, IMPRESSIONS], USUAL_NEGATIVE, AUTHOR_PRIOR)
+    others_negative = _smoothed(author[:, NEGATIVES], author[:, IMPRESSIONS], USUAL_NEGATIVE, AUTHOR_PRIOR)
+    # Whoever has few followers would know who hid a post, if it showed in why their own posts are where they are.
+    author_negative = np.where(candidates.is_own, USUAL_NEGATIVE, others_negative)
     post_rate = _smoothed(_engagements(sums), sums[:, IMPRESSIONS], author_rate, POST_PRIOR)
     per_hour = _engagements(recent) * (np.log(2.0) / (POST_HALF_LIFE / 3_600.0))
 

@@ -156,6 +156,15 @@ def test_a_post_is_taken_for_as_good_as_its_authors_others_until_it_shows() -> N
     assert feature("engagement", ignored) < feature("engagement", unknown(1)) < feature("engagement", fresh)
 
 
+def test_what_others_have_against_an_author_shows_in_nothing_of_the_authors_own_posts() -> None:
+    author = {"impressions": 150.0, "likes": 9.0}
+    hidden = author | {"negatives": 40.0}
+    assert feature("author_negative", known(author_recent=hidden, author_recent_at=NOW)) > 1.0
+    own, own_and_hidden = (known(author_recent=sums, author_recent_at=NOW, is_own=True) for sums in (author, hidden))
+    assert matrix(own_and_hidden, NOW).tolist() == matrix(own, NOW).tolist()
+    assert feature("author_negative", own) == 0.0
+
+
 def test_one_like_of_one_impression_does_not_make_an_author_a_favourite_of_everybody() -> None:
     lucky = known(author_recent={"impressions": 1.0, "likes": 1.0}, author_recent_at=NOW)
     proven = known(author_recent={"impressions": 1_000.0, "likes": 200.0}, author_recent_at=NOW)
