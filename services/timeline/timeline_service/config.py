@@ -97,7 +97,8 @@ class RankingSettings(SignalsSettings):
     )
     ranked_seconds: float = Field(
         default=600.0,
-        gt=0,
+        ge=1,
+        le=86_400,
         description="How long a viewer's orders are kept since the latest one was made. A walk that goes on later begins "
         "again.",
     )
