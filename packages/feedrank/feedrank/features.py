@@ -41,6 +41,8 @@ class Feature(NamedTuple):
     why: str
     neutral: float
     """What it is of a post of which nothing is known."""
+    told: bool = True
+    """Whether readers are told of it: not of what single people did in confidence, and could be found out by it."""
 
 
 DEFINITIONS = (
@@ -62,6 +64,7 @@ DEFINITIONS = (
         "log(hides and 'less like this' per impression of the author's posts lately / usual); 0 of one's own",
         "what many do not want, the viewer hardly wants either; authors do not learn of it by their own posts",
         0.0,
+        told=False,
     ),
     Feature("impressions", "log(1 + impressions of the post)", "how much its other numbers are worth", 0.0),
     Feature("likes", "log(1 + likes of the post)", "what many liked", 0.0),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from feedrank.features import FEATURES
+from feedrank.features import DEFINITIONS, FEATURES
 from feedrank.signals import PREDICTED
 from numpy.typing import NDArray
 
@@ -12,6 +12,8 @@ from timeline_service.origins import Origin
 from timeline_service.ranking.arrangement import Move
 
 MOST_FACTORS = 5
+
+_TOLD = np.array([feature.told for feature in DEFINITIONS])
 
 
 class Factor(NamedTuple):
@@ -69,7 +71,8 @@ def reasons(
 
     `rows` and `effects` (k, F) are the value and effect of each feature, `predictions` (k, PREDICTED) the probabilities.
     """
-    weightiest = np.argsort(-np.abs(effects), axis=1, kind="stable")[:, :MOST_FACTORS]
+    told = np.where(_TOLD, effects, 0)
+    weightiest = np.argsort(-np.abs(told), axis=1, kind="stable")[:, :MOST_FACTORS]
     scores = predictions.astype(np.float64) @ np.asarray(weights)
     return [
         Reason(
@@ -78,6 +81,6 @@ def reasons(
             score,
         )
         for row, effect, places, chances, score in zip(
-            rows, effects, weightiest, predictions, scores.tolist(), strict=True
+            rows, told, weightiest, predictions, scores.tolist(), strict=True
         )
     ]
