@@ -50,13 +50,13 @@ class Move(Struct, rename="camel", gc=False):
 
 
 class Why(Struct, rename="camel"):
-    """How a post came to be where it is."""
+    """How a post came to be where it is. In LATEST nothing is predicted: there is no score, and no place by it."""
 
     source: str
     factors: list[Factor]
     predictions: list[Prediction]
-    score: float
-    scored_place: int
+    score: float | None
+    scored_place: int | None
     place: int
     moves: list[Move]
 
@@ -92,7 +92,7 @@ def of(message: timeline_pb2.GetHomeTimelineResponse) -> Feed:
     items = [presentation.hydrated(item) for item in message.posts]
     if message.explanations:
         items = [
-            ExplainedPost(*astuple(post), why=_why(explanation))
+            ExplainedPost(*astuple(post), why=_why(explanation, is_ranked=message.view == timeline_pb2.VIEW_RANKED))
             for post, explanation in zip(items, message.explanations, strict=True)
         ]
     return Feed(
@@ -104,13 +104,13 @@ def of(message: timeline_pb2.GetHomeTimelineResponse) -> Feed:
     )
 
 
-def _why(message: timeline_pb2.Explanation) -> Why:
+def _why(message: timeline_pb2.Explanation, *, is_ranked: bool) -> Why:
     return Why(
         _SOURCES[message.source],
         [Factor(each.feature, each.value, each.effect) for each in message.factors],
         [Prediction(each.signal, each.probability, each.weight) for each in message.predictions],
-        message.score,
-        message.scored_place,
+        message.score if is_ranked else None,
+        message.scored_place if is_ranked else None,
         message.place,
         [Move(each.rule, each.from_place, each.to_place) for each in message.moves],
     )

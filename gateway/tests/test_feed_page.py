@@ -88,6 +88,12 @@ def test_an_explanation_has_every_member() -> None:
     ]
 
 
+def test_in_latest_there_is_no_score_and_no_place_by_it() -> None:
+    own = timeline_pb2.Explanation(source=timeline_pb2.ENTRY_SOURCE_OWN, place=3)
+    (post,) = as_json(Page(view=timeline_pb2.VIEW_LATEST, posts=shown(1), explanations=[own]))["items"]
+    assert (post["why"]["score"], post["why"]["scoredPlace"], post["why"]["place"]) == (None, None, 3)
+
+
 def test_an_insertion_has_every_member() -> None:
     words = {"kind": "announcement", "label": "Announcement", "text": "We have moved."}
     insertions = [

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import click
 import numpy as np
-from feedrank import model_file, models
+from feedrank import log_file, model_file, models
 from feedrank.candidates import Candidates
 from feedrank.features import matrix
 from feedrank.metrics import Interval, gini, mean_interval, ndcg, top_share
@@ -38,6 +38,8 @@ from tests.bench.ranking_world import BEGIN_MS, DAY_MS, LIKE, NEGATIVE, REPLY, R
 from tests.bench.results import Result
 
 SEED = 20_260_101
+LOG = Path("bench/ranking_world.feedlog")
+"""Where the log that is learned from is kept, for `feedctl rank train --from`."""
 FRESH_DAYS = 2
 CANDIDATES, PAGE = 400, 20
 WEIGHTS = tuple(float(RankingSettings.model_fields[f"rank_weight_{signal}"].default) for signal in PREDICTED)
@@ -107,7 +109,7 @@ def run(*, runs: int, seconds: float, size: Size | None = None) -> list[Result]:
     """Simulate, print the table, and give its figures. A fixed seed makes it the same every time, so it runs once."""
     began = time.process_time()
     world = World(size or Size(), SEED)
-    tallies, trees = simulate(world)
+    tallies, trees = simulate(world, LOG)
     Console(width=150).print(_table(tallies))
     for better, worse in (("trained", "baseline"), ("baseline", "chronological"), ("baseline", "random")):
         gains = (
@@ -124,8 +126,11 @@ def run(*, runs: int, seconds: float, size: Size | None = None) -> list[Result]:
     ]
 
 
-def simulate(world: World) -> tuple[dict[str, Tally], dict[str, int]]:
-    """Log, train and go on with each policy: what each came to, and how many trees each signal has."""
+def simulate(world: World, log: Path | None = None) -> tuple[dict[str, Tally], dict[str, int]]:
+    """Log, train and go on with each policy: what each came to, and how many trees each signal has.
+
+    `log`: the file in which what is learned from is kept.
+    """
     memory = Memory(world)
     fresh_from = BEGIN_MS + (world.size.days - FRESH_DAYS) * DAY_MS
     sittings = world.sittings
@@ -136,6 +141,9 @@ def simulate(world: World) -> tuple[dict[str, Tally], dict[str, int]]:
     _show(
         world, memory, logged, [mixture[int(place)] for place in which], Tally(world.size.viewers, world.size.authors)
     )
+    if log is not None:
+        log.parent.mkdir(exist_ok=True)
+        log_file.write(memory.log(), log)
     trained, trees = _trained(memory)
     policies = {
         "random": shuffled(SEED + 3),
@@ -226,7 +234,7 @@ def _coverage(tally: Tally) -> NDArray[np.float64]:
 
 FIGURES: dict[str, Callable[[Tally], NDArray[np.float64]]] = {
     "NDCG@20": lambda tally: _of_viewers(tally.ndcg),
-    "worth of a sitting": lambda tally: _of_viewers(tally.worth),
+    "utility of a session": lambda tally: _of_viewers(tally.worth),
     "engagements per 1,000": lambda tally: tally.per_thousand(tally.engaged),
 }
 """By which policies are compared; each of every viewer, (viewers,)."""

@@ -173,7 +173,7 @@ def show(targets: Targets) -> None:
         raise click.ClickException(f"timeline does not answer: {cast('Any', error).code().name}") from error
     trained = f", trained {_when(answer.trained_at_ms)}" if answer.trained_at_ms else ""
     console.print(f"model {answer.model}{trained}, for the newest {answer.candidates} posts", soft_wrap=True)
-    table = Table("signal", "weight")
+    table = _table("signal", "weight")
     for signal in sorted(answer.weights, key=lambda name: (*PREDICTED, name).index(name)):
         table.add_row(signal, f"{answer.weights[signal]:g}")
     console.print(table)
@@ -185,9 +185,8 @@ def show(targets: Targets) -> None:
 
 def quality_table(qualities: list[Quality]) -> Table:
     """How well each signal is predicted by each predictor."""
-    table = Table(
-        "signal", "happened", "predictor", "AUC (95 %)", "log-loss", "calibration error", title="On the test part"
-    )
+    heads = ("signal", "positives", "predictor", "AUC (95 %)", "log-loss", "calibration error")
+    table = _table(*heads, title="On the test part")
     for place, quality in enumerate(qualities):
         first = not place or qualities[place - 1].signal != quality.signal
         if first and place:
@@ -205,7 +204,7 @@ def quality_table(qualities: list[Quality]) -> Table:
 
 def figures_table(of_views: list[Figures]) -> Table:
     """A column for each view."""
-    table = Table("", *(of_view.view for of_view in of_views))
+    table = _table("", *(of_view.view for of_view in of_views))
     table.add_row("impressions", *(f"{of_view.impressions:,}" for of_view in of_views))
     table.add_row("after which a day has passed", *(f"{of_view.judged:,}" for of_view in of_views))
     for signal in PREDICTED:
@@ -216,6 +215,14 @@ def figures_table(of_views: list[Figures]) -> Table:
     table.add_row("Gini of impressions over authors", *(_number(of_view.gini, ".3f") for of_view in of_views))
     table.add_row("impressions of the top 1 % of them", *(_number(of_view.top_share, ".1%") for of_view in of_views))
     table.add_row("switches to this view", *(f"{of_view.chosen:,}" for of_view in of_views))
+    return table
+
+
+def _table(*heads: str, title: str | None = None) -> Table:
+    """A table that breaks lines in a narrow terminal, rather than leave something out."""
+    table = Table(title=title)
+    for head in heads:
+        table.add_column(head, overflow="fold")
     return table
 
 
@@ -251,7 +258,7 @@ def _write_and_judge(
 
 
 def _show_parts(parts: Split) -> None:
-    table = Table("part", "from", "to", "impressions", *PREDICTED)
+    table = _table("part", "from", "to", "impressions", *PREDICTED)
     for name, part in (("training", parts.training), ("validation", parts.validation), ("test", parts.test)):
         counts = (f"{int(count):,}" for count in part.labels.sum(axis=0))
         table.add_row(name, *_ends(part), f"{len(part):,}", *counts)

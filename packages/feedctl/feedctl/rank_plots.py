@@ -38,7 +38,7 @@ def plot(directory: Path, examples: Examples, models: Mapping[str, Model], quali
             label = f"{quality.predictor}, AUC {quality.auc.value:.3f}"
             telling.plot(*roc(scores[quality.predictor], examples.labels[:, column]), label=label)
         _finish(reliable, "Reliability", "predicted", "observed", max(reliable.get_xlim()[1], reliable.get_ylim()[1]))
-        _finish(telling, "ROC", "of what did not happen", "of what happened", 1.0)
+        _finish(telling, "ROC", "false positive rate", "true positive rate", 1.0)
         paths.append(directory / f"{signal}.png")
         figure.savefig(paths[-1], dpi=110)
         pyplot.close(figure)

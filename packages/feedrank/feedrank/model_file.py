@@ -97,7 +97,9 @@ def write(
 def read(path: Path) -> ModelFile:
     """What a file says. Raises ModelError where it is not there, is malformed, or is not meant for this program."""
     members = _members(path)
-    if (found := members.get("format")) != FORMAT:
+    if "format" not in members:
+        raise ModelError(f"{path}: the file is no model: it does not say which format it has")
+    if (found := members["format"]) != FORMAT:
         raise ModelError(f"{path}: the file is of format {found!r}; this program reads format {FORMAT}")
     for what, ours in (("features", FEATURES), ("signals", PREDICTED)):
         if difference := _difference(members.get(what), ours):

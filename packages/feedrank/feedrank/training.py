@@ -17,7 +17,7 @@ from feedrank.replay import Examples
 from feedrank.signals import PREDICTED
 from feedrank.trees import Booster, Forest, from_lightgbm
 
-TREES, LEAVES = 60, 15
+TREES, LEAVES = 40, 15
 """At most so many a signal, each of at most so many leaves: what can be served within a few milliseconds."""
 EARLY_STOP = 10
 """After how many trees that do not help on the validation part no more are made."""

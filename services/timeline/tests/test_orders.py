@@ -22,7 +22,7 @@ def orders(draw: st.DrawFn) -> tuple[Shortlist, Order]:
     columns = st.lists(st.booleans(), min_size=count, max_size=count).map(lambda column: np.array(column, np.bool_))
     steps = [
         Step(
-            draw(st.text(st.characters(exclude_characters="\n"), max_size=10)),
+            draw(st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=10)),
             draw(places),
             draw(places),
             draw(columns),
