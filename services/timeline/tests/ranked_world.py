@@ -78,12 +78,10 @@ class Orders:
         self._world = world
         self.kept: dict[bytes, bytes] = {}
 
-    async def keep(self, viewer_id: int, order: KeptOrder) -> bytes:
+    async def keep(self, viewer_id: int, snapshot: bytes, order: KeptOrder) -> None:
         """See `ranked.OrderStore`."""
         self._world.called("orders", "keep")
-        snapshot = len(self._world.calls).to_bytes(8)
         self.kept[snapshot] = order.pack()
-        return snapshot
 
     async def find(self, viewer_id: int, snapshot: bytes) -> Found:
         """See `ranked.OrderStore`."""

@@ -1,7 +1,5 @@
 """Kept orders in Redis. The layout of the key is told in `feedkit.feature_keys`, that of an order in `orders`."""
 
-import secrets
-
 from feedkit import feature_keys, key_scripts, keys
 from feedkit.redis import Redis
 
@@ -19,12 +17,10 @@ class OrderStore:
         self._most = most
         self._life_ms = life_ms
 
-    async def keep(self, viewer_id: int, order: KeptOrder) -> bytes:
+    async def keep(self, viewer_id: int, snapshot: bytes, order: KeptOrder) -> None:
         """See `ranked.OrderStore`."""
-        snapshot = secrets.token_bytes(feature_keys.ORDER_ID_BYTES)
         command = feature_keys.keep_order(viewer_id, snapshot, order.pack(), self._most, self._life_ms)
         await answers(self._redis, command)
-        return snapshot
 
     async def find(self, viewer_id: int, snapshot: bytes) -> Found:
         """See `ranked.OrderStore`."""

@@ -11,6 +11,7 @@ Whatever is of another version, or no order at all, is as good as gone: a new on
 """
 
 import re
+import secrets
 import struct
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
@@ -162,6 +163,11 @@ PREFIX = "r:"
 _IN_ORDER = re.compile(r"r:([0-9a-f]{16}):(0|[1-9][0-9]{0,4})", re.ASCII)
 _BELOW = "r:below:"
 _RULE = "must be empty or a cursor of the ranked view that this call returned"
+
+
+def new_snapshot() -> bytes:
+    """An id that no other order has, 8 bytes."""
+    return secrets.token_bytes(8)
 
 
 class InOrder(NamedTuple):

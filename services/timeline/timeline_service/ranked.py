@@ -7,6 +7,7 @@ over, and a page stops before the first post of which is not known whether it ma
 Ranking is never what a read fails for. Where it is not possible the page is LATEST, and says so.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol
 
@@ -17,7 +18,7 @@ from timeline_service.explanations import Explanation, Reason
 from timeline_service.homes import Home, Homes
 from timeline_service.hydration import Hydrator, PostT
 from timeline_service.latest import Latest
-from timeline_service.orders import Below, InOrder, KeptOrder
+from timeline_service.orders import Below, InOrder, KeptOrder, new_snapshot
 from timeline_service.origins import Origin
 from timeline_service.pages import Notice, TimelinePage, View
 from timeline_service.ranker import Obstacle, Ranker, Ranking, Unrankable
@@ -36,8 +37,8 @@ class Found(NamedTuple):
 class OrderStore(Protocol):
     """Where orders are kept. Both methods raise one of source.NOT_NOW where it does not answer."""
 
-    async def keep(self, viewer_id: int, order: KeptOrder) -> bytes:
-        """Keep an order for some minutes; its id."""
+    async def keep(self, viewer_id: int, snapshot: bytes, order: KeptOrder) -> None:
+        """Keep an order for some minutes, by an id that no other has."""
         ...
 
     async def find(self, viewer_id: int, snapshot: bytes) -> Found:
@@ -105,14 +106,18 @@ class Ranked(Generic[PostT]):
             return TimelinePage([], "", View.RANKED, notice)
         try:
             ranking = await self._ranker.rank(home.viewer, drawn)
-            order = KeptOrder.of(drawn, ranking.order)
-            snapshot = await self._keep(home.viewer.id, order)
+            walk = _Walk(home.viewer, KeptOrder.of(drawn, ranking.order), new_snapshot(), ranking)
+            # Kept while the first posts are hydrated, so that the reader waits for one of the two only.
+            keeping = asyncio.gather(self._keep(walk), return_exceptions=True)
+            page = await self._page(walk, 0, size, explain=explain, notice=notice)
+            [failure] = await keeping
+            if failure is not None:
+                raise failure
         except Unrankable as error:
             # Opened anew, because sources are read down once.
             home = await self._homes.open(home.viewer.id, TOP, size)
             return await self._without_ranking(error.obstacle, home, size, explain=explain)
-        walk = _Walk(home.viewer, order, snapshot, ranking)
-        return await self._page(walk, 0, size, explain=explain, notice=notice)
+        return page
 
     async def page(self, viewer_id: int, token: InOrder | Below, size: int, *, explain: bool) -> TimelinePage[PostT]:
         """The next `size` posts of a walk; the first ones of a new order where that of the token is gone.
@@ -136,9 +141,9 @@ class Ranked(Generic[PostT]):
             viewer = Viewer.of(viewer_id, context)
         return await self._page(_Walk(viewer, order, token.snapshot), token.offset, size, explain=explain)
 
-    async def _keep(self, viewer_id: int, order: KeptOrder) -> bytes:
+    async def _keep(self, walk: "_Walk") -> None:
         try:
-            return await self._orders.keep(viewer_id, order)
+            await self._orders.keep(walk.viewer.id, walk.snapshot, walk.order)
         except NOT_NOW as error:
             raise Unrankable(Obstacle.ORDERS) from error
 

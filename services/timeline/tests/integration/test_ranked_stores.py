@@ -16,7 +16,7 @@ from timeline_service.candidates import Shortlist
 from timeline_service.feature_store import FeatureStore
 from timeline_service.features import Traits
 from timeline_service.order_store import OrderStore
-from timeline_service.orders import KeptOrder
+from timeline_service.orders import KeptOrder, new_snapshot
 from timeline_service.origins import Origin
 from timeline_service.ranking.arrangement import Order
 from timeline_service.viewer import Context, Viewer
@@ -148,8 +148,10 @@ def order(tail: int) -> KeptOrder:
 
 async def test_the_latest_orders_of_a_viewer_are_found_with_the_context(client: Redis) -> None:
     orders = OrderStore(client, most=2, life_ms=LIFE_MS)
-    first, second, third = [await orders.keep(1, order(tail)) for tail in (10, 20, 30)]
+    first, second, third = [new_snapshot() for _ in range(3)]
     assert len({first, second, third}) == 3
+    for snapshot, tail in ((first, 10), (second, 20), (third, 30)):
+        await orders.keep(1, snapshot, order(tail))
     assert (await orders.find(1, first)).order is None, "the oldest made room"
     for snapshot, tail in ((second, 20), (third, 30)):
         context, found = await orders.find(1, snapshot)
@@ -162,14 +164,15 @@ async def test_the_latest_orders_of_a_viewer_are_found_with_the_context(client: 
 
 
 async def test_orders_live_as_long_as_they_are_said_to(client: Redis) -> None:
-    await OrderStore(client, most=2, life_ms=LIFE_MS).keep(1, order(10))
+    await OrderStore(client, most=2, life_ms=LIFE_MS).keep(1, new_snapshot(), order(10))
     (life,) = await client.run(("PTTL", feature_keys.orders(1)))
     assert LIFE_MS - 10_000 < life <= LIFE_MS
 
 
 async def test_an_order_that_was_not_written_by_us_is_gone(client: Redis) -> None:
     orders = OrderStore(client, most=2, life_ms=LIFE_MS)
-    snapshot = await orders.keep(1, order(10))
+    snapshot = new_snapshot()
+    await orders.keep(1, snapshot, order(10))
     await client.run(feature_keys.keep_order(1, bytes(8), b"junk", 2, LIFE_MS))
     assert (await orders.find(1, bytes(8))).order is None
     assert (await orders.find(1, snapshot)).order is not None
