@@ -20,6 +20,9 @@ from feedrank.signals import PREDICTED
 
 MOST_LEAVES = 64
 """Of one tree: they are the bits of one integer."""
+BLOCK_BYTES = 1 << 16
+"""How large an array is at most while leaves are looked up. The allocator may ask the system for larger ones each time, and
+get them page by page, which takes as long as all the rest."""
 
 
 class Split(NamedTuple):
@@ -65,25 +68,53 @@ class Trees:
 
     def predict(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, 5): the probability of each signal of PREDICTED, for a matrix of features."""
-        values = self._leaves.take(self._reached(matrix))
+        left_of_all, different = self._looked_up(matrix)
         log_odds = np.empty((len(matrix), len(PREDICTED)), np.float32)
-        for place, trees in enumerate(self._signals):
-            log_odds[:, place] = values[:, trees].sum(axis=1)
+        at_once = max(BLOCK_BYTES // (self._leaves.itemsize * max(len(left_of_all), 1)), 1)
+        for begin in range(0, len(matrix), at_once):
+            rows = slice(begin, min(begin + at_once, len(matrix)))
+            values = self._leaves.take(self._reached(left_of_all, different, rows))
+            for place, trees in enumerate(self._signals):
+                log_odds[rows, place] = values[:, trees].sum(axis=1)
         return probabilities(log_odds * self._slopes + self._intercepts)
 
     def effects(self, rows: NDArray[np.float32], weights: NDArray[np.floating]) -> NDArray[np.float32]:
         """(k, F): by how much each feature moved each score; see `effects.by_substitution`."""
         return effects.by_substitution(self.predict, self._neutral, rows, weights)
 
-    def _reached(self, matrix: NDArray[np.float32]) -> NDArray[np.int32]:
-        """(n, trees): the place among all leaves of the one that each row reaches in each tree."""
-        columns = matrix.T.astype(np.float64, order="C")  # thresholds are doubles, which no rounding may move
-        left = np.repeat(self._all_leaves[None, :], len(matrix), axis=0)
+    def _looked_up(self, matrix: NDArray[np.float32]) -> "tuple[NDArray[np.unsignedinteger], list[_Lookup]]":
+        """The leaves (trees,) that are left by features which are the same in all rows, and the row to pick of each other
+        feature's table."""
+        columns = matrix.T.astype(
+            np.float64, order="C"
+        )  # so that a feature compares with thresholds as it did in training
+        left_of_all, different = self._all_leaves, list[_Lookup]()
         for table in self._tables:
             above = cast("NDArray[np.intp]", table.thresholds.searchsorted(columns[table.feature]))
-            np.bitwise_and(left, table.left.take(above, axis=0), out=left)
+            if len(above) and (above == above[0]).all():
+                left_of_all = left_of_all & table.left[above[0]]
+            else:
+                different.append(_Lookup(table.left, above))
+        return left_of_all, different
+
+    def _reached(
+        self, left_of_all: NDArray[np.unsignedinteger], different: "Sequence[_Lookup]", rows: slice
+    ) -> NDArray[np.int32]:
+        """(rows, trees): the place among all leaves of the one that each row reaches in each tree."""
+        left = np.repeat(left_of_all[None, :], rows.stop - rows.start, axis=0)
+        for table, above in different:
+            np.bitwise_and(left, table.take(above[rows], axis=0), out=left)
         # One bit is left. Its number is the exponent of the float that is equal to it.
         return (left.astype(np.float32).view(np.int32) >> 23) - 127 + self._first_leaves
+
+
+class _Lookup(NamedTuple):
+    """Which rows of a table posts pick."""
+
+    left: NDArray[np.unsignedinteger]
+    """(k + 1, trees)"""
+    above: NDArray[np.intp]
+    """(n,)"""
 
 
 class _Table(NamedTuple):
