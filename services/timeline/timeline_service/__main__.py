@@ -22,7 +22,7 @@ from timeline_service.author_posts import CachedLists
 from timeline_service.config import RankingSettings, TimelineSettings
 from timeline_service.contexts import Contexts
 from timeline_service.fanout_client import FanoutClient
-from timeline_service.feature_store import FeatureStore
+from timeline_service.feature_store import AuthorMemory, FeatureStore
 from timeline_service.features import Features
 from timeline_service.graph_client import GraphClient
 from timeline_service.home_store import HomeStore, ListStore, announcements
@@ -159,7 +159,11 @@ async def _ranker(process: Process, settings: TimelineSettings, redis: Redis, po
         raise ConfigurationError(f"FEED_RANK_MODEL: {error}") from error
     logger.info("the ranked view is made by the model %s", model.version)
     features = Features(
-        FeatureStore(redis, signals_ms=settings.signals_hours * SECONDS_AN_HOUR * 1000),
+        FeatureStore(
+            redis,
+            AuthorMemory(most=settings.rank_authors_remembered, seconds=settings.rank_author_seconds),
+            signals_ms=settings.signals_hours * SECONDS_AN_HOUR * 1000,
+        ),
         post.traits,
         patience_seconds=settings.rank_traits_seconds,
     )

@@ -95,6 +95,14 @@ class RankingSettings(SignalsSettings):
         description="How long a ranked read waits for `post` to tell what posts are like of which nobody told yet; without "
         "an answer they are ranked without.",
     )
+    rank_author_seconds: float = Field(
+        default=30.0,
+        ge=0,
+        description="How long a process ranks by what it has read of how people take what an author writes.",
+    )
+    rank_authors_remembered: int = Field(
+        default=50_000, gt=0, description="Of how many authors it remembers that; 200 bytes each."
+    )
     ranked_seconds: float = Field(
         default=600.0,
         ge=1,

@@ -26,9 +26,12 @@ _AFFINITY = np.dtype(feature_keys.AFFINITY_DTYPE)
 class FeatureStore:
     """See `features.FeatureStore`."""
 
-    def __init__(self, redis: Redis, *, signals_ms: int, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, redis: Redis, authors: "AuthorMemory", *, signals_ms: int, clock: Callable[[], float] = time.time
+    ) -> None:
         """Traits live `signals_ms` where nothing else is known of a post; `clock` gives Unix seconds."""
         self._redis = redis
+        self._authors = authors
         self._signals_ms = signals_ms
         self._clock = clock
 
@@ -36,15 +39,19 @@ class FeatureStore:
         """See `features.FeatureStore`."""
         post_ids, author_ids = entries.post_ids, entries.author_ids
         authors, author_of = np.unique(author_ids, return_inverse=True)
-        affinity, seen, of_posts, of_authors = await answers(
+        signals = self._authors.known(authors.tolist())
+        lacking = [author for author, value in signals.items() if value is None]
+        affinity, seen, of_posts, *of_authors = await answers(
             self._redis,
             key_scripts.get(feature_keys.affinity(viewer.id)),
             key_scripts.get(feature_keys.seen(viewer.id)),
             key_scripts.get_many(map(feature_keys.post_signals, post_ids.tolist())),
-            key_scripts.get_many(map(feature_keys.author_signals, authors.tolist())),
+            *([key_scripts.get_many(map(feature_keys.author_signals, lacking))] if lacking else []),
         )
+        if lacking:
+            signals |= self._authors.remember(lacking, of_authors[0])
         posts = _rows(of_posts, _POST)
-        by_author = _rows(of_authors, _AUTHOR)[author_of]
+        by_author = _rows([*signals.values()], _AUTHOR)[author_of]
         flags = posts["flags"]
         sights = _sights(seen)
         candidates = Candidates(
@@ -75,6 +82,35 @@ class FeatureStore:
             for post_id, known in traits.items()
         ]
         await answers(self._redis, *commands)
+
+
+class AuthorMemory:
+    """How people take what authors write, as it was read lately: it fades over days, and many viewers share authors."""
+
+    def __init__(self, *, most: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Of at most so many authors, those read last, for so long; by a clock that only goes forward."""
+        self._most = most
+        self._seconds = seconds
+        self._clock = clock
+        self._values: dict[int, tuple[float, bytes]] = {}
+
+    def known(self, author_ids: Sequence[int]) -> dict[int, bytes | None]:
+        """The value of each author, in their order; None where it has to be read."""
+        now, nothing = self._clock(), (0.0, b"")
+        found = ((author_id, self._values.get(author_id, nothing)) for author_id in author_ids)
+        return {author_id: value if until > now else None for author_id, (until, value) in found}
+
+    def remember(self, author_ids: Sequence[int], values: Sequence[bytes | None]) -> dict[int, bytes]:
+        """Remember what was read; nothing of somebody is something to remember too. The value of each author."""
+        until = self._clock() + self._seconds
+        read = {author_id: value or b"" for author_id, value in zip(author_ids, values, strict=True)}
+        for author_id, value in read.items():
+            # Those read last come last.
+            self._values.pop(author_id, None)
+            self._values[author_id] = until, value
+        while len(self._values) > self._most:
+            del self._values[next(iter(self._values))]
+        return read
 
 
 def _rows(values: Sequence[bytes | None], dtype: "np.dtype[np.void]") -> NDArray[np.void]:

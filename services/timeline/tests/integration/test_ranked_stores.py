@@ -13,7 +13,7 @@ from feedkit.feature_keys import Sums
 from feedkit.redis import Command, Redis, RedisSettings
 from feedrank.signals import OBSERVED
 from timeline_service.candidates import Shortlist
-from timeline_service.feature_store import FeatureStore
+from timeline_service.feature_store import AuthorMemory, FeatureStore
 from timeline_service.features import Traits
 from timeline_service.order_store import OrderStore
 from timeline_service.orders import KeptOrder, new_snapshot
@@ -40,7 +40,7 @@ async def client(valkey: Valkey) -> AsyncIterator[Redis]:
 @pytest.fixture
 def store(client: Redis) -> FeatureStore:
     """The features."""
-    return FeatureStore(client, signals_ms=LIFE_MS, clock=lambda: NOW)
+    return FeatureStore(client, AuthorMemory(most=10, seconds=0), signals_ms=LIFE_MS, clock=lambda: NOW)
 
 
 def entries(authors: tuple[int, ...] = (2, 3, 1)) -> Shortlist:
@@ -55,6 +55,16 @@ def entries(authors: tuple[int, ...] = (2, 3, 1)) -> Shortlist:
 
 
 # --- features --------------------------------------------------------------------------------------------------------
+
+
+async def test_of_authors_read_lately_nothing_is_asked_again(client: Redis) -> None:
+    await client.run(feature_keys.observe_author(2, NOW, Sums(likes=3), LIFE_MS))
+    store = FeatureStore(client, AuthorMemory(most=10, seconds=60), signals_ms=LIFE_MS, clock=lambda: NOW)
+    first = (await store.read(VIEWER, entries())).candidates
+    await client.run(("FLUSHALL",))
+    again = (await store.read(VIEWER, entries())).candidates
+    assert first.author_recent[0, OBSERVED.index("likes")] == 3
+    assert np.array_equal(again.author_recent, first.author_recent)
 
 
 async def test_of_what_nobody_told_nothing_is_known(store: FeatureStore) -> None:
