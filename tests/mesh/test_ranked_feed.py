@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +30,6 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Generator[Mesh]:
     settings = {**limits.SETTINGS, "FEED_CANDIDATES": str(CANDIDATES), "FEED_TIMELINE_LENGTH": "60"}
     with Mesh(settings, directory=tmp_path_factory.mktemp("ranked")) as mesh:
         yield mesh
-
-
-@pytest.fixture
-async def api(mesh: Mesh) -> AsyncGenerator[FeedApi]:
-    async with FeedApi(mesh.addresses.gateway) as api:
-        yield api
-
-
-@pytest.fixture
-async def stored(mesh: Mesh) -> AsyncGenerator[StoredKeys]:
-    async with StoredKeys(mesh.addresses.redis) as stored:
-        yield stored
 
 
 def ids(page: dict[str, Any]) -> list[int]:

@@ -71,10 +71,6 @@ class FeedApi:
         """Delete one's own post."""
         await self._ok(204, "DELETE", f"/api/posts/{post_id}", viewer=author)
 
-    async def edit_post(self, author: int, post_id: int | str, **changes: Any) -> dict[str, Any]:
-        """Edit one's own post; the post as it is then."""
-        return await self._ok(200, "PATCH", f"/api/posts/{post_id}", viewer=author, json=changes)
-
     async def follow(self, viewer: int, user: int) -> None:
         """Follow a user."""
         await self._ok(204, "PUT", f"/api/following/{user}", viewer=viewer)

@@ -85,9 +85,8 @@ class Trees:
     def _looked_up(self, matrix: NDArray[np.float32]) -> "tuple[NDArray[np.unsignedinteger], list[_Lookup]]":
         """The leaves (trees,) that are left by features which are the same in all rows, and the row to pick of each other
         feature's table."""
-        columns = matrix.T.astype(
-            np.float64, order="C"
-        )  # so that a feature compares with thresholds as it did in training
+        # As doubles, so that a feature compares with thresholds as it did in training.
+        columns = matrix.T.astype(np.float64, order="C")
         left_of_all, different = self._all_leaves, list[_Lookup]()
         for table in self._tables:
             above = cast("NDArray[np.intp]", table.thresholds.searchsorted(columns[table.feature]))

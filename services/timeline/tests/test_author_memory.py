@@ -1,6 +1,6 @@
 """What is remembered of authors: for a time, of so many, and nothing of whom nothing is known is remembered too."""
 
-from timeline_service.feature_store import AuthorMemory
+from timeline_service.author_memory import AuthorMemory
 
 
 class Clock:

@@ -18,11 +18,12 @@ from feedkit.server import Process, main, once
 from feedrank import models
 
 from timeline_service.activity import Activity
+from timeline_service.author_memory import AuthorMemory
 from timeline_service.author_posts import CachedLists
 from timeline_service.config import RankingSettings, TimelineSettings
 from timeline_service.contexts import Contexts
 from timeline_service.fanout_client import FanoutClient
-from timeline_service.feature_store import AuthorMemory, FeatureStore
+from timeline_service.feature_store import FeatureStore
 from timeline_service.features import Features
 from timeline_service.graph_client import GraphClient
 from timeline_service.home_store import HomeStore, ListStore, announcements

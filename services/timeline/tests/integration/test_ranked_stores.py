@@ -12,8 +12,9 @@ from feedkit.errors import Unavailable
 from feedkit.feature_keys import Sums
 from feedkit.redis import Command, Redis, RedisSettings
 from feedrank.signals import OBSERVED
+from timeline_service.author_memory import AuthorMemory
 from timeline_service.candidates import Shortlist
-from timeline_service.feature_store import AuthorMemory, FeatureStore
+from timeline_service.feature_store import FeatureStore
 from timeline_service.features import Traits
 from timeline_service.order_store import OrderStore
 from timeline_service.orders import KeptOrder, new_snapshot
