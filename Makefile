@@ -65,10 +65,10 @@ down: $(VENV)/installed ## Stop a mesh that `make up` started elsewhere.
 
 .PHONY: test test-unit test-long test-oracle bench
 test: $(VENV)/installed ## Run all tests: units first, then real servers and real processes.
-	@$(BIN)/python -m pytest -m "not long and not manifests and not cluster" $(ARGS)
+	@$(BIN)/python -m pytest -m "not long and not real and not manifests and not cluster" $(ARGS)
 
 test-unit: $(VENV)/installed ## Run what needs no server; seconds.
-	@$(BIN)/python -m pytest -m "not integration and not long and not manifests and not cluster" -q $(ARGS)
+	@$(BIN)/python -m pytest -m "not integration and not long and not real and not manifests and not cluster" -q $(ARGS)
 
 test-long: $(VENV)/installed ## Run what takes many minutes.
 	@$(BIN)/python -m pytest -m long --timeout 3600 $(ARGS)
