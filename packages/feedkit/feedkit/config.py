@@ -6,11 +6,14 @@ one name, one type and one description; `docs/configuration.md` is generated fro
 
 from enum import StrEnum
 from typing import Annotated, TypeVar
+from urllib.parse import unquote
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "FEED_"
+THROW_AWAY = "throw-away"
+"""What every secret contains that everybody may know, because it is in the source tree, to try things out."""
 
 
 def _has_a_port_that_exists(address: str) -> str:
@@ -68,12 +71,34 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 def load(settings: type[AnySettings]) -> AnySettings:
-    """Read settings from the environment. Raises ConfigurationError naming every variable that is wrong."""
+    """Read settings from the environment.
+
+    Raises ConfigurationError naming every variable that is wrong, or whose value is a throw-away secret in production.
+    """
     try:
-        return settings()
+        told = settings()
     except ValidationError as error:
         problems = [
-            f"{PREFIX}{'_'.join(str(part) for part in problem['loc']).upper()}: {problem['msg']}"
+            f"{_variable('_'.join(str(part) for part in problem['loc']))}: {problem['msg']}"
             for problem in error.errors()
         ]
         raise ConfigurationError("; ".join(problems)) from None
+    if told.env is Environment.PRODUCTION and (names := _throw_away(told)):
+        raise ConfigurationError(
+            "; ".join(f"{_variable(name)}: is a {THROW_AWAY} secret, in production" for name in names)
+        )
+    return told
+
+
+def _variable(name: str) -> str:
+    return f"{PREFIX}{name.upper()}"
+
+
+def _throw_away(settings: Settings) -> list[str]:
+    """The settings that contain a throw-away secret, be it a password within an address."""
+
+    def text(value: object) -> str:
+        return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+
+    # Addresses may spell any letter by its code.
+    return [name for name, value in settings if THROW_AWAY in unquote(text(value)).lower()]

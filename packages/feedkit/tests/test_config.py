@@ -7,6 +7,7 @@ from feedkit.config import AnySettings, ConfigurationError, Environment, Setting
 from feedkit.postgres import PostgresSettings
 from feedkit.redis import RedisSettings
 from feedkit.server import GrpcServerSettings
+from pydantic import Field, SecretStr
 
 DSN = "postgresql://postgres@127.0.0.1:5432/post"
 
@@ -84,6 +85,47 @@ def test_no_secret_is_told_with_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ConfigurationError) as refused:
         load(PostgresSettings)
     assert "hunter2" not in str(refused.value)
+
+
+class Gate(Settings):
+    """A process with a secret that is no part of an address."""
+
+    operator_token: SecretStr = Field(description="A token.")
+    names: str = Field(default="", description="Several names.")
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable", "value"),
+    [
+        (PostgresSettings, "FEED_POSTGRES_DSN", "postgresql://post:throw-away-1f@postgres:5432/post"),
+        (PostgresSettings, "FEED_POSTGRES_DIRECT_DSN", "postgresql://post:1f-THROW-AWAY@postgres:5432/post"),
+        (PostgresSettings, "FEED_POSTGRES_DSN", "postgresql://post:%74hrow%2Daway@postgres:5432/post"),
+        (RedisSettings, "FEED_REDIS_URL", "redis://:Throw-Away@redis:6379/0"),
+        (Gate, "FEED_OPERATOR_TOKEN", "throw-away-token-of-operators"),
+        (Gate, "FEED_NAMES", "one,throw-away,three"),
+    ],
+)
+def test_production_refuses_a_throw_away_secret_and_names_its_variable_alone(
+    settings: type[AnySettings], variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEED_POSTGRES_DSN", DSN)
+    monkeypatch.setenv("FEED_OPERATOR_TOKEN", "kept by nobody else")
+    monkeypatch.setenv(variable, value)
+    for environment in ({}, {"FEED_ENV": "production"}):
+        with monkeypatch.context() as set_to, pytest.raises(ConfigurationError) as refused:
+            for name, chosen in environment.items():
+                set_to.setenv(name, chosen)
+            load(settings)
+        assert str(refused.value) == f"{variable}: is a throw-away secret, in production"
+    monkeypatch.setenv("FEED_ENV", "development")
+    load(settings)
+
+
+def test_all_throw_away_secrets_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEED_OPERATOR_TOKEN", "throw-away")
+    monkeypatch.setenv("FEED_NAMES", "throw-away")
+    with pytest.raises(ConfigurationError, match=r"^FEED_OPERATOR_TOKEN: [^;]*; FEED_NAMES: [^;]*$"):
+        load(Gate)
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "[::1]:50051", "localhost:50051", "0.0.0.0:65535"])

@@ -1,4 +1,7 @@
-"""The process `fanout`: `python -m fanout_service`. It serves its contract and consumes all its topics."""
+"""The process `fanout`: `python -m fanout_service`. It serves its contract and consumes all its topics.
+
+`python -m fanout_service topics` makes the topics that are missing.
+"""
 
 import math
 import secrets
@@ -12,7 +15,7 @@ from typing import Any
 from feed.fanout.v1 import fanout_pb2, fanout_pb2_grpc
 from feed.graph.v1 import graph_pb2
 from feed.post.v1 import post_pb2
-from feedkit import kafka, redis
+from feedkit import kafka, kafka_topics, redis
 from feedkit.channel import connect
 from feedkit.kafka import Producer
 from feedkit.redis import Redis
@@ -183,4 +186,4 @@ def _chores(settings: FanoutSettings, line: LineInForce, control: LineControl, l
 
 
 if __name__ == "__main__":
-    main("fanout", FanoutSettings, run)
+    main("fanout", FanoutSettings, run, {"topics": kafka_topics.create})

@@ -1,6 +1,7 @@
 """Settings of the service `fanout`."""
 
 from feedkit.kafka import KafkaSettings
+from feedkit.kafka_topics import TopicSettings
 from feedkit.key_settings import (
     CelebritySettings,
     OwnSettings,
@@ -138,6 +139,7 @@ class FeatureSettings(SignalsSettings):
 class FanoutSettings(
     GrpcServerSettings,
     ConsumerSettings,
+    TopicSettings,
     RedisSettings,
     CelebrityLineSettings,
     OwnSettings,
