@@ -1,4 +1,4 @@
-"""What every RPC of every server goes through: trace, error mapping, load shedding, deadline, request rules.
+"""What every RPC of every server goes through: trace, measure, error mapping, load shedding, deadline, request rules.
 
 Methods are wrapped once, when their service is added, instead of each call by gRPC's interceptors, whose own frames would
 be a good part of what a call costs in Python.
@@ -6,6 +6,7 @@ be a good part of what a call costs in Python.
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import Any, TypeAlias, cast
@@ -13,6 +14,7 @@ from typing import Any, TypeAlias, cast
 import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
+from opentelemetry import metrics
 from opentelemetry.trace import Span
 
 from feedkit import deadline, status, telemetry, validation
@@ -26,6 +28,8 @@ Context: TypeAlias = Any
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 UnaryBehaviour: TypeAlias = Callable[[Message, Context], Awaitable[Message]]
 StreamBehaviour: TypeAlias = Callable[[Message, Context], AsyncGenerator[Message]]
+Serve: TypeAlias = Callable[[Message, Context], Awaitable[Any]]
+"""A method as gRPC calls it: it returns the answer, or has written all of them."""
 
 RETRY_AFTER_MS = 1000
 _OUR_FAULT = frozenset({"DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE"})
@@ -47,6 +51,7 @@ class Registrar(grpc.aio.Server):
         self._unary_seconds = unary_seconds
         self._stream_seconds = stream_seconds
         self._places = _Places(concurrent_calls)
+        self._durations = _durations()
 
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
         """Add services; this is what the generated functions call."""
@@ -75,14 +80,17 @@ class Registrar(grpc.aio.Server):
     def _wrap(self, method: str, handler: Handler) -> Handler:
         deserialise = _tolerant(handler.request_deserializer)
         if handler.unary_unary:
-            unary = self._serve_unary(method, cast("Any", handler.unary_unary))
-            return grpc.unary_unary_rpc_method_handler(cast("Any", unary), deserialise, handler.response_serializer)
+            unary: Any = self._measured(method, self._serve_unary(method, cast("Any", handler.unary_unary)))
+            return grpc.unary_unary_rpc_method_handler(unary, deserialise, handler.response_serializer)
         if handler.unary_stream:
-            stream = self._serve_stream(method, cast("Any", handler.unary_stream))
+            stream: Any = self._measured(method, self._serve_stream(method, cast("Any", handler.unary_stream)))
             return grpc.unary_stream_rpc_method_handler(stream, deserialise, handler.response_serializer)
         raise NotImplementedError(f"{method}: no contract streams from its caller")
 
-    def _serve_unary(self, method: str, behaviour: UnaryBehaviour) -> UnaryBehaviour:
+    def _measured(self, method: str, serve: Serve) -> Serve:
+        return serve if self._durations is None else _measured(method, serve, self._durations)
+
+    def _serve_unary(self, method: str, behaviour: UnaryBehaviour) -> Serve:
         name, attributes, longest = method[1:], _attributes(method), self._unary_seconds
 
         async def serve(request: Message, context: Context) -> Message:
@@ -103,7 +111,7 @@ class Registrar(grpc.aio.Server):
 
         return serve
 
-    def _serve_stream(self, method: str, behaviour: StreamBehaviour) -> Any:
+    def _serve_stream(self, method: str, behaviour: StreamBehaviour) -> Serve:
         name, attributes, longest = method[1:], _attributes(method), self._stream_seconds
 
         # A coroutine that writes, not a generator: when the caller goes away between two messages, a generator would be
@@ -158,6 +166,41 @@ class _Places:
 
     def __exit__(self, *exc_info: object) -> None:
         self._free += 1
+
+
+def _durations() -> metrics.Histogram | None:
+    """None where nobody wants them, so that no call is timed for nothing."""
+    if not telemetry.is_measuring():
+        return None
+    return telemetry.durations("rpc.server.call.duration", description="How long calls took that were served.")
+
+
+def _measured(method: str, serve: Serve, durations: metrics.Histogram) -> Serve:
+    # OpenTelemetry's conventions for RPC, of which the spans have older names.
+    called = {"rpc.system.name": "grpc", "rpc.method": method[1:]}
+    answered = {**called, "rpc.response.status_code": grpc.StatusCode.OK.name}
+
+    async def measured(request: Message, context: Context) -> Any:
+        began = time.perf_counter()
+        try:
+            answer = await serve(request, context)
+        except BaseException as error:
+            ended = {**called, "rpc.response.status_code": _code(error, context).name}
+            durations.record(time.perf_counter() - began, ended)
+            raise
+        durations.record(time.perf_counter() - began, answered)
+        return answer
+
+    return measured
+
+
+def _code(error: BaseException, context: Context) -> grpc.StatusCode:
+    """How a call ended that was not answered."""
+    if isinstance(error, grpc.aio.AbortError):
+        return context.code()
+    if isinstance(error, asyncio.CancelledError):
+        return grpc.StatusCode.DEADLINE_EXCEEDED if context.time_remaining() == 0 else grpc.StatusCode.CANCELLED
+    return grpc.StatusCode.UNKNOWN
 
 
 async def _write(context: Context, message: Message) -> None:

@@ -20,7 +20,7 @@ from uuid import uuid4
 import asyncpg
 from pydantic import Field
 
-from feedkit import kafka, outbox, postgres
+from feedkit import kafka, outbox, postgres, telemetry
 from feedkit.config import PREFIX, ConfigurationError
 from feedkit.errors import DeadlineExceeded, Overloaded, Unavailable
 from feedkit.kafka import KafkaSettings, Record, RecordRefused
@@ -38,7 +38,7 @@ LEAVE_SECONDS = 3.0
 LISTEN_CHECK_SECONDS = 5.0
 """How often the connection that listens is tried out, because a dead one is as silent as a quiet one."""
 RETRY_SECONDS = 0.5
-WARN_EVERY_SECONDS = 10.0
+WATCH_EVERY_SECONDS = 10.0
 
 NOT_NOW = (Unavailable, Overloaded, DeadlineExceeded)
 _CONNECTION_FAILS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
@@ -272,6 +272,7 @@ async def run(process: Process, settings: RelaySettings, migrations: Traversable
     leases = Leases(upkeep, uuid4(), settings.outbox_lease_seconds)
     rows = Rows(database, settings.outbox_batch_size)
     relay = Relay(rows, leases, sink, lease_seconds=settings.outbox_lease_seconds)
+    watch = _Watch(upkeep, settings.outbox_warn_seconds)
 
     async def work() -> None:
         await _until_passed(migrated, process.stopping)
@@ -279,7 +280,7 @@ async def run(process: Process, settings: RelaySettings, migrations: Traversable
             beside = [
                 tasks.create_task(listen(str(settings.postgres_direct_dsn or settings.postgres_dsn), relay.wake)),
                 tasks.create_task(_every(settings.outbox_poll_seconds, relay.look)),
-                tasks.create_task(_every(WARN_EVERY_SECONDS, lambda: _warn(upkeep, settings.outbox_warn_seconds))),
+                tasks.create_task(_every(WATCH_EVERY_SECONDS, watch.look)),
             ]
             await relay.run(process.stopping)
             for task in beside:
@@ -333,10 +334,25 @@ async def _until_dead(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         await _until(closed, LISTEN_CHECK_SECONDS)
 
 
-async def _warn(database: Database, seconds: float) -> None:
-    backlog = await outbox.backlog(database)
-    if backlog.oldest_age_ms > seconds * 1000:
-        logger.warning("events wait in the outbox", extra=backlog._asdict())
+class _Watch:
+    """Tells what waits in the outbox, and warns of what waits too long. Every relay tells the same of all of it."""
+
+    def __init__(self, database: Database, warn_seconds: float) -> None:
+        self._database = database
+        self._warn_seconds = warn_seconds
+        self._events = telemetry.Reading(
+            "feed.outbox.events", unit="{event}", description="Events that wait in the outbox."
+        )
+        self._oldest = telemetry.Reading(
+            "feed.outbox.oldest.age", unit="s", description="How long the oldest event in the outbox has waited."
+        )
+
+    async def look(self) -> None:
+        backlog = await outbox.backlog(self._database)
+        self._events.set(backlog.rows)
+        self._oldest.set(backlog.oldest_age_ms / 1000)
+        if backlog.oldest_age_ms > self._warn_seconds * 1000:
+            logger.warning("events wait in the outbox", extra=backlog._asdict())
 
 
 async def _every(seconds: float, action: Callable[[], Awaitable[None]]) -> None:

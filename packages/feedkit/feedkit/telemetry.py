@@ -1,16 +1,17 @@
 """Traces, by light interceptors: spans where work crosses a process, and nothing per field or per row. And metrics.
 
-The standard settings decide: `OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` (`none`, the default here; `otlp`;
-`console`), `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`, `OTEL_METRIC_EXPORT_INTERVAL`, `OTEL_EXPORTER_OTLP_*`,
-`OTEL_SDK_DISABLED`. Without an exporter of traces there are still trace ids, in logs and in what is passed on, but no span
-is recorded; without one of metrics nothing is counted.
+The standard settings decide: `OTEL_TRACES_EXPORTER` (`none`, the default here; `otlp`; `console`), `OTEL_METRICS_EXPORTER`
+(likewise, or `prometheus`; several by commas), `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`,
+`OTEL_METRIC_EXPORT_INTERVAL`, `OTEL_EXPORTER_OTLP_*`, `OTEL_EXPORTER_PROMETHEUS_HOST` and `_PORT`, `OTEL_SDK_DISABLED`.
+Without an exporter of traces there are still trace ids, in logs and in what is passed on, but no span is recorded; without
+one of metrics nothing is counted.
 """
 
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
@@ -19,7 +20,12 @@ from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExp
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.environment_variables import OTEL_SDK_DISABLED
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import (
+    ConsoleMetricExporter,
+    MetricExporter,
+    MetricReader,
+    PeriodicExportingMetricReader,
+)
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
@@ -35,20 +41,11 @@ logger = logging.getLogger(__name__)
 FLUSH_SECONDS = 3.0
 """How long a stopping process waits for its collector. A dead collector must not hold up an exit."""
 
-Exporter = TypeVar("Exporter")
+READING_SECONDS = 60.0
+"""How long a reading is told on. Whatever takes readings takes several in that time."""
+SECONDS_BOUNDARIES = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""How finely durations are told apart: most so around what a reader should wait for at most, 0.2 s."""
 
-_SPAN_EXPORTERS: Mapping[str, Callable[[], SpanExporter] | None] = {
-    "": None,
-    "none": None,
-    "otlp": OTLPSpanExporter,
-    "console": ConsoleSpanExporter,
-}
-_METRIC_EXPORTERS: Mapping[str, Callable[[], MetricExporter] | None] = {
-    "": None,
-    "none": None,
-    "otlp": OTLPMetricExporter,
-    "console": ConsoleMetricExporter,
-}
 _tracer = trace.get_tracer("feedkit")
 _propagator = TraceContextTextMapPropagator()
 _ids = RandomIdGenerator()
@@ -62,18 +59,19 @@ def configured(process: str) -> Generator[None]:
     Raises ConfigurationError for `OTEL_*` settings that an exporter cannot use.
     """
     resource = Resource.create({SERVICE_NAME: os.environ.get("OTEL_SERVICE_NAME") or process})
-    spans = _exporter("OTEL_TRACES_EXPORTER", _SPAN_EXPORTERS)
-    reader = _metric_reader()
+    exporters = _chosen("OTEL_TRACES_EXPORTER", _SPAN_EXPORTERS)
+    readers = _chosen("OTEL_METRICS_EXPORTER", _METRIC_READERS)
     flushes: dict[str, Callable[[], None]] = {}
-    if spans is None:
-        trace.set_tracer_provider(_PassingProvider())
-    else:
+    if exporters:
         tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-        tracers.add_span_processor(BatchSpanProcessor(spans))
+        for exporter in exporters:
+            tracers.add_span_processor(BatchSpanProcessor(exporter))
         trace.set_tracer_provider(tracers)
         flushes["spans"] = tracers.shutdown
-    if reader is not None:
-        meters = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
+    else:
+        trace.set_tracer_provider(_PassingProvider())
+    if readers:
+        meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
         metrics.set_meter_provider(meters)
         flushes["metrics"] = meters.shutdown
     try:
@@ -82,25 +80,58 @@ def configured(process: str) -> Generator[None]:
         _flush(flushes)
 
 
-def _exporter(setting: str, exporters: Mapping[str, Callable[[], Exporter] | None]) -> Exporter | None:
+Made = TypeVar("Made")
+
+
+def _chosen(setting: str, makes: Mapping[str, Callable[[], Made] | None]) -> list[Made]:
+    """What a setting names, made; it may name several, by commas."""
     if os.environ.get(OTEL_SDK_DISABLED, "").strip().lower() == "true":
-        return None
-    name = os.environ.get(setting, "").strip().lower()
-    if name not in exporters:
-        logger.warning("%s is not one of none, otlp, console; taken as none", setting, extra={"value": name})
-    make = exporters.get(name)
+        return []
+    chosen: list[Made] = []
+    for name in {name.strip().lower(): None for name in os.environ.get(setting, "").split(",")}:
+        if name not in makes:
+            known = ", ".join(filter(None, makes))
+            logger.warning("%s is not one of %s; taken as none", setting, known, extra={"value": name})
+        elif make := makes[name]:
+            chosen.append(make())
+    return chosen
+
+
+def _exporter(make: Callable[[], Made]) -> Made:
     try:
-        return make() if make else None
+        return make()
     except Exception as error:
         raise ConfigurationError(f"OTEL_EXPORTER_OTLP_*: {error}") from error
 
 
-def _metric_reader() -> PeriodicExportingMetricReader | None:
-    exporter = _exporter("OTEL_METRICS_EXPORTER", _METRIC_EXPORTERS)
+def _pushed(make: Callable[[], MetricExporter]) -> MetricReader:
+    exporter = _exporter(make)
     try:
-        return None if exporter is None else PeriodicExportingMetricReader(exporter)
+        return PeriodicExportingMetricReader(exporter)
     except ValueError as error:
         raise ConfigurationError(f"OTEL_METRIC_EXPORT_INTERVAL: {error}") from error
+
+
+def _scraped() -> MetricReader:
+    # Loaded by those alone who want it: it takes time and memory.
+    from feedkit.prometheus import Scraped
+
+    return Scraped()
+
+
+_SPAN_EXPORTERS: Mapping[str, Callable[[], SpanExporter] | None] = {
+    "": None,
+    "none": None,
+    "otlp": lambda: _exporter(OTLPSpanExporter),
+    "console": ConsoleSpanExporter,
+}
+_METRIC_READERS: Mapping[str, Callable[[], MetricReader] | None] = {
+    "": None,
+    "none": None,
+    "otlp": lambda: _pushed(OTLPMetricExporter),
+    "console": lambda: _pushed(ConsoleMetricExporter),
+    "prometheus": _scraped,
+}
 
 
 class _PassingTracer(trace.NoOpTracer):
@@ -134,9 +165,42 @@ def _flush(flushes: Mapping[str, Callable[[], None]]) -> None:
             logger.warning("the collector did not answer; the last %s are lost", what)
 
 
+def is_measuring() -> bool:
+    """Whether anybody wants metrics. What is dear to find out need not be where nobody does."""
+    return isinstance(metrics.get_meter_provider(), MeterProvider)
+
+
 def counter(name: str, *, unit: str, description: str) -> metrics.Counter:
     """A counter of this process, by its OpenTelemetry name and UCUM unit. Where metrics are off, it does nothing."""
     return metrics.get_meter("feedkit").create_counter(name, unit, description)
+
+
+def durations(name: str, *, description: str) -> metrics.Histogram:
+    """How long something takes, in seconds, as a histogram. Where metrics are off, it does nothing."""
+    meter = metrics.get_meter("feedkit")
+    return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=SECONDS_BOUNDARIES)
+
+
+class Reading:
+    """The latest value of something that is looked at now and then, such as a backlog.
+
+    It is told for `READING_SECONDS`, and then no more: what nobody could read since is not known.
+    """
+
+    def __init__(self, name: str, *, unit: str, description: str) -> None:
+        """By its OpenTelemetry name and UCUM unit."""
+        self._latest: dict[tuple[tuple[str, AttributeValue], ...], tuple[float, float]] = {}
+        metrics.get_meter("feedkit").create_observable_gauge(name, [self._tell], unit, description)
+
+    def set(self, value: float, attributes: Mapping[str, AttributeValue] | None = None) -> None:
+        """Note what was read just now."""
+        self._latest[tuple((attributes or {}).items())] = value, time.monotonic()
+
+    def _tell(self, _options: metrics.CallbackOptions) -> Iterable[metrics.Observation]:
+        since = time.monotonic() - READING_SECONDS
+        # A copy, because metrics are told from other threads.
+        latest = self._latest.copy()
+        return [metrics.Observation(value, dict(of)) for of, (value, read_at) in latest.items() if read_at > since]
 
 
 def extract(carrier: Mapping[str, str]) -> context.Context:

@@ -12,7 +12,14 @@ from feedkit.config import ConfigurationError
 from feedkit.errors import FeedError, Internal, NotFound, Unavailable, user_not_found
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData, Sum
+from opentelemetry.sdk.metrics.export import (
+    InMemoryMetricReader,
+    MetricExporter,
+    MetricExportResult,
+    MetricsData,
+    PeriodicExportingMetricReader,
+    Sum,
+)
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
@@ -192,6 +199,10 @@ def test_the_standard_settings_decide_what_is_recorded(
     [
         ({"OTEL_METRICS_EXPORTER": "otlp"}, 5),
         ({"OTEL_METRICS_EXPORTER": " OTLP "}, 5),
+        ({"OTEL_METRICS_EXPORTER": "other, otlp"}, 5),
+        ({"OTEL_METRICS_EXPORTER": "otlp,otlp"}, 5),
+        ({"OTEL_METRICS_EXPORTER": "none,otlp"}, 5),
+        ({"OTEL_METRICS_EXPORTER": "other"}, 0),
         ({"OTEL_METRICS_EXPORTER": "otlp", "OTEL_TRACES_EXPORTER": "otlp"}, 5),
         ({}, 0),
         ({"OTEL_TRACES_EXPORTER": "otlp"}, 0),
@@ -206,7 +217,13 @@ def test_the_standard_settings_decide_whether_is_counted(
 ) -> None:
     exporter, threads = KeptMetrics(), threading.active_count()
     monkeypatch.setattr(telemetry, "_SPAN_EXPORTERS", {"": None, "none": None, "otlp": InMemorySpanExporter})
-    monkeypatch.setattr(telemetry, "_METRIC_EXPORTERS", {"": None, "none": None, "otlp": lambda: exporter})
+    readers = {
+        "": None,
+        "none": None,
+        "otlp": lambda: PeriodicExportingMetricReader(exporter),
+        "other": InMemoryMetricReader,
+    }
+    monkeypatch.setattr(telemetry, "_METRIC_READERS", readers)
 
     def ignore(provider: trace.TracerProvider) -> None:
         """The API lets a process set one only."""
@@ -257,6 +274,12 @@ class KeptMetrics(MetricExporter):
         {"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TIMEOUT": "soon"},
         {"OTEL_METRICS_EXPORTER": "console", "OTEL_METRIC_EXPORT_INTERVAL": "0"},
         {"OTEL_METRICS_EXPORTER": "console", "OTEL_METRIC_EXPORT_INTERVAL": "-5"},
+        {"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": "scrape"},
+        {"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": "-1"},
+        {"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": "65536"},
+        {"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": "٩٤٦٤"},
+        {"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_HOST": "203.0.113.1"},
+        {"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_HOST": "not a host"},
     ],
     ids=str,
 )
