@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.answers import Answer, ok
 from gateway.body_limit import BodyLimit
 from gateway.config import GatewaySettings
+from gateway.measuring import measured
 from gateway.problems import ROUTE_NOT_FOUND, Problem, Problems
 from gateway.resource import Paths, Resource
 from gateway.routes.blocks import Blocks
@@ -40,7 +41,7 @@ def create(services: Services, health: Health, settings: GatewaySettings) -> ASG
     paths |= _index(paths)
     routes = [Route(path, Resource(methods, settings.request_seconds)) for path, methods in paths.items()]
     router = Router(routes, redirect_slashes=False, default=_no_route)
-    return Tracing(Problems(BodyLimit(router, settings.http_max_body_bytes)))
+    return measured(Tracing(Problems(BodyLimit(router, settings.http_max_body_bytes))))
 
 
 def _index(paths: Paths) -> Paths:
