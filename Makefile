@@ -32,7 +32,7 @@ lock: ## Resolve all dependencies anew into the lock files (uv comes with `make 
 	$(BIN)/uv lock --quiet --upgrade
 	$(BIN)/uv export --quiet --frozen --all-packages --all-extras --no-emit-workspace --no-header --no-annotate \
 	  --group build --group test --format requirements.txt --output-file requirements.lock
-	$(BIN)/uv export --quiet --frozen --only-group tools --no-header --no-annotate \
+	$(BIN)/uv export --quiet --frozen --only-group tools --only-group manifests --no-header --no-annotate \
 	  --format requirements.txt --output-file requirements-tools.lock
 	rm uv.lock
 
