@@ -16,7 +16,7 @@ The table, which each service that writes events makes in its migrations:
 
 Ids are taken before commit, so a smaller one may become visible after a larger one: whoever reads the table must not
 remember "the last id seen". Relays publish the rows and delete them (`feedkit.outbox_relay`); a trigger on the table
-notifies them.
+notifies them. What Kafka will never take is set aside (`feedkit.outbox_set_aside`).
 """
 
 import json
@@ -26,7 +26,8 @@ from typing import NamedTuple
 from feed.outbox.v1 import outbox_pb2, outbox_pb2_grpc
 from google.protobuf.message import Message
 
-from feedkit import telemetry
+from feedkit import outbox_set_aside, telemetry
+from feedkit.errors import InvalidArgument
 from feedkit.postgres import Connection, Database
 
 SERVICE = outbox_pb2.DESCRIPTOR.services_by_name["OutboxService"]
@@ -36,8 +37,11 @@ INSERT INTO outbox (topic, key, type, payload, headers)
 SELECT $1, key, type, payload, $2::jsonb FROM unnest($3::text[], $4::text[], $5::bytea[]) AS event (key, type, payload)
 """
 _BACKLOG = """
-SELECT count(*), coalesce((extract(epoch FROM clock_timestamp() - min(created_at)) * 1000)::bigint, 0) FROM outbox
+SELECT count(*), coalesce((extract(epoch FROM clock_timestamp() - min(created_at)) * 1000)::bigint, 0),
+    (SELECT count(*) FROM outbox_set_aside)
+FROM outbox
 """
+_PAGE_SIZE = 100
 
 
 async def append(connection: Connection, topic: str, events: Sequence[tuple[int, Message]]) -> None:
@@ -65,13 +69,14 @@ class Backlog(NamedTuple):
     rows: int
     oldest_age_ms: int
     """How long the oldest row has waited; 0 if none does."""
+    set_aside: int
+    """How many events wait for an operator, because Kafka will never take them; not among the rows."""
 
 
 async def backlog(database: Database) -> Backlog:
     """Tell what waits. It reads all of the table, which is short unless the broker is away."""
     async with database.connection() as connection:
-        rows, oldest_age_ms = (await connection.fetch(_BACKLOG))[0]
-    return Backlog(rows, oldest_age_ms)
+        return Backlog(*(await connection.fetch(_BACKLOG))[0])
 
 
 class OutboxServicer(outbox_pb2_grpc.OutboxServiceServicer):
@@ -83,3 +88,29 @@ class OutboxServicer(outbox_pb2_grpc.OutboxServiceServicer):
     async def GetBacklog(self, request: outbox_pb2.GetBacklogRequest, context: object) -> outbox_pb2.GetBacklogResponse:
         """What waits in the outbox."""
         return outbox_pb2.GetBacklogResponse(**(await backlog(self._database))._asdict())
+
+    async def ListSetAside(
+        self, request: outbox_pb2.ListSetAsideRequest, context: object
+    ) -> outbox_pb2.ListSetAsideResponse:
+        """What Kafka will never take."""
+        size = request.page_size or _PAGE_SIZE
+        events = await outbox_set_aside.page(self._database, _after(request.page_token), size + 1)
+        return outbox_pb2.ListSetAsideResponse(
+            events=[outbox_pb2.SetAsideEvent(**event._asdict()) for event in events[:size]],
+            next_page_token=str(events[size - 1].id) if len(events) > size else "",
+        )
+
+    async def ReplaySetAside(
+        self, request: outbox_pb2.ReplaySetAsideRequest, context: object
+    ) -> outbox_pb2.ReplaySetAsideResponse:
+        """Publish it all the same."""
+        return outbox_pb2.ReplaySetAsideResponse(ids=await outbox_set_aside.put_back(self._database, request.ids))
+
+
+def _after(page_token: str) -> int:
+    """The id after which a page begins."""
+    if not page_token:
+        return 0
+    if not (page_token.isascii() and page_token.isdecimal() and int(page_token) < 1 << 63):
+        raise InvalidArgument.of_field("page_token", "is none of this method's")
+    return int(page_token)

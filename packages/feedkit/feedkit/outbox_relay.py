@@ -5,6 +5,9 @@ late is read when it does, and gaps in the ids mean nothing. Of each shard one b
 a key is sent before an earlier one that was visible has been acknowledged. A relay that dies between the acknowledgement
 and the delete repeats that batch; none is lost.
 
+A row that Kafka refuses, because it is too large or malformed, holds back the rest of its key: it is sent again alone for a
+while, and then set aside (`feedkit.outbox_set_aside`). What was sent along with it may have gone before it.
+
 Several relays share the shards by leases. A relay that was frozen beyond the end of its lease may publish once more what
 another has published: consumers take repeated events.
 """
@@ -20,12 +23,13 @@ from uuid import uuid4
 import asyncpg
 from pydantic import Field
 
-from feedkit import kafka, outbox, postgres, telemetry
+from feedkit import kafka, outbox, outbox_set_aside, postgres, telemetry
 from feedkit.config import PREFIX, ConfigurationError
 from feedkit.errors import DeadlineExceeded, Overloaded, Unavailable
 from feedkit.kafka import KafkaSettings, Record, RecordRefused
 from feedkit.key_settings import CelebritySettings
 from feedkit.outbox_leases import SHARDS, Leases
+from feedkit.outbox_refusals import Refusals
 from feedkit.postgres import Database, PostgresSettings
 from feedkit.server import Check, GrpcServerSettings, Process
 
@@ -43,7 +47,7 @@ WATCH_EVERY_SECONDS = 10.0
 NOT_NOW = (Unavailable, Overloaded, DeadlineExceeded)
 _CONNECTION_FAILS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
-_READ = "SELECT id, topic, key, type, payload, headers FROM outbox_first($1, $2)"
+_READ = "SELECT id, topic, key, type, payload, headers FROM outbox_first($1, $2, $3)"
 # A delete that a crash undoes is done again, after a repeated record: no reason to wait for the disk.
 _DELETE = """
 DELETE FROM outbox USING set_config('synchronous_commit', 'off', true) WHERE shard = $1 AND id = ANY($2::bigint[])
@@ -69,6 +73,12 @@ class RelaySettings(GrpcServerSettings, PostgresSettings, KafkaSettings, Celebri
     )
     outbox_warn_seconds: float = Field(
         default=10.0, gt=0, description="How long an event may wait before that is logged as a warning."
+    )
+    outbox_refused_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        description="How long an event that Kafka refuses, because it is too large or malformed, is sent again and holds "
+        "back later ones of its author, before it is set aside.",
     )
 
 
@@ -101,6 +111,11 @@ class Row(NamedTuple):
     id: int
     record: Record
 
+    @property
+    def key(self) -> str:
+        """What keeps its order."""
+        return self.record.key
+
 
 class Rows:
     """What waits, in PostgreSQL."""
@@ -109,10 +124,10 @@ class Rows:
         self._database = database
         self._batch_size = batch_size
 
-    async def read(self, shard: int) -> list[Row]:
-        """The first rows of a shard that are visible now."""
+    async def read(self, shard: int, but_of_keys: Sequence[str]) -> list[Row]:
+        """The first rows of a shard that are visible now, but for those of some keys."""
         async with self._database.connection() as connection:
-            rows = await connection.fetch(_READ, shard, self._batch_size)
+            rows = await connection.fetch(_READ, shard, self._batch_size, but_of_keys)
         return [
             Row(row_id, kafka.typed_record(topic, key, type_name, payload, json.loads(headers)))
             for row_id, topic, key, type_name, payload, headers in rows
@@ -123,6 +138,10 @@ class Rows:
         async with self._database.connection() as connection:
             await connection.execute(_DELETE, shard, ids)
 
+    async def set_aside(self, shard: int, row: Row, reason: str) -> None:
+        """Move a row to those that nobody publishes until an operator asks for it."""
+        await outbox_set_aside.set_aside(self._database, shard, row.id, reason)
+
     async def waiting(self, shards: Sequence[int]) -> list[int]:
         """Those of some shards in which something waits."""
         async with self._database.connection() as connection:
@@ -132,12 +151,16 @@ class Rows:
 class Relay:
     """Publishes the shards that it holds leases on."""
 
-    def __init__(self, rows: Rows, leases: Leases, sink: Sink, *, lease_seconds: float) -> None:
+    def __init__(
+        self, rows: Rows, leases: Leases, sink: Sink, *, lease_seconds: float, patience_seconds: float
+    ) -> None:
+        """A row that Kafka refuses for `patience_seconds` is set aside."""
         self._rows = rows
         self._leases = leases
         self._sink = sink
         self._lease_seconds = lease_seconds
         self._heartbeat_seconds = lease_seconds / 4
+        self._patience_seconds = patience_seconds
         self._valid_until = 0.0
         self._wakes = [asyncio.Event() for _ in range(SHARDS)]
         self._publishing: dict[int, asyncio.Task[None]] = {}
@@ -233,33 +256,56 @@ class Relay:
     # --- one shard --------------------------------------------------------------------------------------------------------
 
     async def _publish(self, shard: int) -> None:
+        refusals = Refusals[Row](patience_seconds=self._patience_seconds, retry_seconds=RETRY_SECONDS)
         while shard not in self._leaving:
             self._wakes[shard].clear()
             try:
-                if not await self._pass_on(shard):
-                    await self._wakes[shard].wait()
-            except (*NOT_NOW, RecordRefused) as error:
+                await self._try_again(shard, refusals)
+                if not await self._pass_on(shard, refusals):
+                    await _until(self._wakes[shard], refusals.pause(_now()))
+            except NOT_NOW as error:
                 if shard not in self._troubled:
                     logger.warning("a shard of the outbox is held up: %s", error, extra={"shard": shard})
                 self._troubled.add(shard)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _pass_on(self, shard: int) -> bool:
+    async def _pass_on(self, shard: int, refusals: Refusals[Row]) -> bool:
         """Publish and delete the first batch of a shard. False where there was none.
 
-        Raises what kept a row from being published; those that were are deleted all the same.
+        Raises what kept a row from being published, but for refusals; rows that were published are deleted all the same.
         """
-        rows = await self._rows.read(shard)
+        rows = await self._rows.read(shard, refusals.keys)
         if not rows or not self._valid():
             return False
         outcomes = await self._sink.send_records([row.record for row in rows])
         if arrived := [row.id for row, outcome in zip(rows, outcomes, strict=True) if outcome is None]:
             await self._rows.delete(shard, arrived)
+        refused = [row for row, outcome in zip(rows, outcomes, strict=True) if isinstance(outcome, RecordRefused)]
+        if refused:
+            logger.warning("events are refused, and sent again alone", extra={"shard": shard, "events": len(refused)})
+            refusals.note(refused, _now())
         for outcome in outcomes:
-            if outcome is not None:
+            if outcome is not None and not isinstance(outcome, RecordRefused):
                 raise outcome
         self._troubled.discard(shard)
         return True
+
+    async def _try_again(self, shard: int, refusals: Refusals[Row]) -> None:
+        """Send refused rows once more if it is time to, each alone: the broker refuses all that it gets in one piece."""
+        for row in refusals.take_due(_now()):
+            if not self._valid():
+                return
+            [outcome] = await self._sink.send_records([row.record])
+            if outcome is None:
+                await self._rows.delete(shard, [row.id])
+                refusals.forget(row)
+            elif not isinstance(outcome, RecordRefused):
+                raise outcome
+            elif refusals.are_over(row, _now()):
+                await self._rows.set_aside(shard, row, str(outcome))
+                refusals.forget(row)
+                about = {"event": row.id, "topic": row.record.topic, "key": row.key}
+                logger.error("an event is set aside: %s", outcome, extra=about)
 
 
 async def run(process: Process, settings: RelaySettings, migrations: Traversable) -> None:
@@ -271,7 +317,13 @@ async def run(process: Process, settings: RelaySettings, migrations: Traversable
     migrated = postgres.migrated(upkeep, migrations)
     leases = Leases(upkeep, uuid4(), settings.outbox_lease_seconds)
     rows = Rows(database, settings.outbox_batch_size)
-    relay = Relay(rows, leases, sink, lease_seconds=settings.outbox_lease_seconds)
+    relay = Relay(
+        rows,
+        leases,
+        sink,
+        lease_seconds=settings.outbox_lease_seconds,
+        patience_seconds=settings.outbox_refused_seconds,
+    )
     watch = _Watch(upkeep, settings.outbox_warn_seconds)
 
     async def work() -> None:
@@ -346,11 +398,15 @@ class _Watch:
         self._oldest = telemetry.Reading(
             "feed.outbox.oldest.age", unit="s", description="How long the oldest event in the outbox has waited."
         )
+        self._set_aside = telemetry.Reading(
+            "feed.outbox.set_aside", unit="{event}", description="Events that Kafka refuses, set aside for an operator."
+        )
 
     async def look(self) -> None:
         backlog = await outbox.backlog(self._database)
         self._events.set(backlog.rows)
         self._oldest.set(backlog.oldest_age_ms / 1000)
+        self._set_aside.set(backlog.set_aside)
         if backlog.oldest_age_ms > self._warn_seconds * 1000:
             logger.warning("events wait in the outbox", extra=backlog._asdict())
 
@@ -364,7 +420,11 @@ async def _every(seconds: float, action: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(seconds)
 
 
-async def _until(event: asyncio.Event, seconds: float) -> None:
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def _until(event: asyncio.Event, seconds: float | None) -> None:
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

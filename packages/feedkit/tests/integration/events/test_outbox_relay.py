@@ -19,6 +19,7 @@ from feed.events.v1 import events_pb2
 from feed.outbox.v1 import outbox_pb2
 from feedkit import kafka, outbox, outbox_relay, postgres, telemetry
 from feedkit.config import ConfigurationError
+from feedkit.errors import InvalidArgument
 from feedkit.outbox import Backlog, OutboxServicer
 from feedkit.outbox_leases import SHARDS
 from feedkit.outbox_relay import RelaySettings
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.integration
 
 SERVICES = Path(__file__).parents[5] / "services"
 MIGRATIONS = SERVICES / "post" / "post_service" / "migrations"
-LAYOUT = "0002_outbox_shards.sql"
+LAYOUTS = ("outbox_shards", "outbox_set_aside")
 PROGRAM = Path(__file__).parents[2] / "programs" / "relay.py"
 LEASE_SECONDS = 1.0
 
@@ -83,7 +84,7 @@ async def waiting(own_server: Postgres) -> AsyncIterator[Outbox]:
     """An outbox that is empty and has no relay."""
     dsn = own_server.dsn("outbox")
     sql = await asyncpg.connect(dsn)
-    await sql.execute("TRUNCATE outbox, outbox_relays")
+    await sql.execute("TRUNCATE outbox, outbox_relays, outbox_set_aside")
     await sql.execute("UPDATE outbox_leases SET holder = NULL, expires_at = '-infinity'")
     settings = {"postgres_dsn": dsn, "postgres_pool_size": 40, "postgres_acquire_seconds": 20}
     async with postgres.database(PostgresSettings.model_validate(settings)) as database:
@@ -476,19 +477,71 @@ async def test_a_relay_outlives_its_database(
     assert not relay.task.done()
 
 
-async def test_a_row_that_cannot_be_published_stays_and_holds_up_no_other(
-    start_relay: StartRelay, waiting: Outbox, caplog: pytest.LogCaptureFixture
+# --- what Kafka refuses -----------------------------------------------------------------------------------------------
+
+TOO_LARGE = 2_000_000
+
+
+async def write_too_large(waiting: Outbox, author_id: int) -> int:
+    """Commit an event that no broker takes; its id."""
+    insert = "INSERT INTO outbox (topic, key, type, payload, headers) VALUES ($1, $2, 'T', $3, '{}') RETURNING id"
+    return await waiting.sql.fetchval(insert, kafka.POST_EVENTS, str(author_id), bytes(TOO_LARGE))
+
+
+async def test_a_row_that_is_refused_holds_back_its_author_alone_and_is_then_set_aside(
+    start_relay: StartRelay, waiting: Outbox, received: Received, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await waiting.sql.execute(
-        "INSERT INTO outbox (topic, key, type, payload, headers) VALUES ($1, '1', 'T', $2, '{}')",
-        kafka.POST_EVENTS,
-        bytes(2_000_000),
-    )
-    await waiting.write(*(event(author_id, 0) for author_id in range(1, 30)))
-    start_relay()
-    await waiting.until_empty(but=1)
-    assert await waiting.sql.fetchval("SELECT type FROM outbox") == "T"
-    assert any("held up" in message and "too large" in message for message in caplog.messages)
+    start_relay(outbox_refused_seconds=2)
+    await waiting.until_shares_are(SHARDS)
+    refused = await write_too_large(waiting, 1)
+    began = time.monotonic()
+    while "events are refused, and sent again alone" not in caplog.messages:
+        assert time.monotonic() - began < 10
+        await asyncio.sleep(0.02)
+    await waiting.write(event(1, 1), *(event(author_id, author_id) for author_id in range(2, 200)))
+    await waiting.until_empty(but=2)
+    assert time.monotonic() - began < 2, "others do not wait for it"
+    assert {row["key"] for row in await waiting.sql.fetch("SELECT key FROM outbox")} == {"1"}
+    await waiting.until_empty()
+    assert 2 <= time.monotonic() - began < 6
+    assert sorted(numbers(await received(kafka.POST_EVENTS, 199))) == list(range(1, 200))
+    [row] = await waiting.sql.fetch("SELECT * FROM outbox_set_aside")
+    assert (row["id"], row["key"], row["type"], row["payload"]) == (refused, "1", "T", bytes(TOO_LARGE))
+    assert "too large" in row["reason"]
+    [told] = [record for record in caplog.records if record.message.startswith("an event is set aside: ")]
+    assert (told.levelname, vars(told)["event"], vars(told)["topic"]) == ("ERROR", refused, kafka.POST_EVENTS)
+
+
+async def test_what_was_set_aside_is_listed_and_can_be_published_once_more(
+    start_relay: StartRelay, waiting: Outbox, received: Received
+) -> None:
+    start_relay(outbox_refused_seconds=0.1)
+    ids = [await write_too_large(waiting, author_id) for author_id in (1, 1, 2)]
+    await waiting.until_empty()
+    servicer = OutboxServicer(waiting.database)
+    assert (await servicer.GetBacklog(outbox_pb2.GetBacklogRequest(), None)).set_aside == 3
+    first = await servicer.ListSetAside(outbox_pb2.ListSetAsideRequest(page_size=2), None)
+    assert [listed.id for listed in first.events] == ids[:2]
+    rest = await servicer.ListSetAside(outbox_pb2.ListSetAsideRequest(page_token=first.next_page_token), None)
+    [listed] = rest.events
+    assert (listed.id, listed.topic, listed.key, listed.type) == (ids[2], kafka.POST_EVENTS, "2", "T")
+    assert listed.payload_bytes == TOO_LARGE
+    assert "too large" in listed.reason
+    assert time.time() * 1000 - 20_000 < listed.created_at_ms <= listed.set_aside_at_ms < time.time() * 1000 + 1000
+    assert not rest.next_page_token
+    # Somebody makes them smaller, or the broker take larger ones.
+    await waiting.sql.execute("UPDATE outbox_set_aside SET payload = 'x' WHERE id <> $1", ids[1])
+    answer = await servicer.ReplaySetAside(outbox_pb2.ReplaySetAsideRequest(ids=[ids[2], ids[0], 1 << 40]), None)
+    assert list(answer.ids) == [ids[0], ids[2]]
+    assert sorted(record.key for record in await received(kafka.POST_EVENTS, 2)) == ["1", "2"]
+    await waiting.until_empty()
+    assert [row["id"] for row in await waiting.sql.fetch("SELECT id FROM outbox_set_aside")] == [ids[1]]
+
+
+@pytest.mark.parametrize("token", ["garbage", "-1", "1.5", "٣", str(1 << 63)])
+async def test_a_page_token_of_nobody_is_refused(waiting: Outbox, token: str) -> None:
+    with pytest.raises(InvalidArgument, match="page_token"):
+        await OutboxServicer(waiting.database).ListSetAside(outbox_pb2.ListSetAsideRequest(page_token=token), None)
 
 
 # --- what else it says ------------------------------------------------------------------------------------------------
@@ -522,7 +575,7 @@ async def test_events_that_wait_long_are_logged(
 
 
 async def test_the_backlog_is_told(waiting: Outbox) -> None:
-    assert await outbox.backlog(waiting.database) == Backlog(0, 0)
+    assert await outbox.backlog(waiting.database) == Backlog(0, 0, 0)
     await waiting.write(event(1, 1), event(2, 2))
     await waiting.sql.execute("UPDATE outbox SET created_at = now() - '5 seconds'::interval WHERE key = '2'")
     answer = await OutboxServicer(waiting.database).GetBacklog(outbox_pb2.GetBacklogRequest(), None)
@@ -530,7 +583,8 @@ async def test_the_backlog_is_told(waiting: Outbox) -> None:
     assert 5000 <= answer.oldest_age_ms < 10_000
 
 
-def test_every_outbox_has_the_same_layout() -> None:
-    layouts = [file.read_bytes() for file in SERVICES.glob(f"*/*/migrations/{LAYOUT}")]
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_outbox_has_the_same_layout(layout: str) -> None:
+    layouts = [file.read_bytes() for file in SERVICES.glob(f"*/*/migrations/*_{layout}.sql")]
     assert len(layouts) == 2
     assert len(set(layouts)) == 1

@@ -22,21 +22,38 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65\x65\x64/outbox/v1/outbox.proto\x12\x0e\x66\x65\x65\x64.outbox.v1\"\x13\n\x11GetBacklogRequest\"9\n\x12GetBacklogResponse\x12\x0c\n\x04rows\x18\x01 \x01(\x03\x12\x15\n\roldest_age_ms\x18\x02 \x01(\x03\x32i\n\rOutboxService\x12X\n\nGetBacklog\x12!.feed.outbox.v1.GetBacklogRequest\x1a\".feed.outbox.v1.GetBacklogResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65\x65\x64/outbox/v1/outbox.proto\x12\x0e\x66\x65\x65\x64.outbox.v1\x1a\x1b\x62uf/validate/validate.proto\"\x13\n\x11GetBacklogRequest\"L\n\x12GetBacklogResponse\x12\x0c\n\x04rows\x18\x01 \x01(\x03\x12\x15\n\roldest_age_ms\x18\x02 \x01(\x03\x12\x11\n\tset_aside\x18\x03 \x01(\x03\"H\n\x13ListSetAsideRequest\x12\x1d\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x12\x12\n\npage_token\x18\x02 \x01(\t\"^\n\x14ListSetAsideResponse\x12-\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1d.feed.outbox.v1.SetAsideEvent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x9c\x01\n\rSetAsideEvent\x12\n\n\x02id\x18\x01 \x01(\x03\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x0c\n\x04type\x18\x04 \x01(\t\x12\x15\n\rpayload_bytes\x18\x05 \x01(\x03\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x15\n\rcreated_at_ms\x18\x07 \x01(\x03\x12\x17\n\x0fset_aside_at_ms\x18\x08 \x01(\x03\"1\n\x15ReplaySetAsideRequest\x12\x18\n\x03ids\x18\x01 \x03(\x03\x42\x0b\xbaH\x08\x92\x01\x05\x08\x01\x10\xe8\x07\"%\n\x16ReplaySetAsideResponse\x12\x0b\n\x03ids\x18\x01 \x03(\x03\x32\xaa\x02\n\rOutboxService\x12X\n\nGetBacklog\x12!.feed.outbox.v1.GetBacklogRequest\x1a\".feed.outbox.v1.GetBacklogResponse\"\x03\x90\x02\x01\x12^\n\x0cListSetAside\x12#.feed.outbox.v1.ListSetAsideRequest\x1a$.feed.outbox.v1.ListSetAsideResponse\"\x03\x90\x02\x01\x12_\n\x0eReplaySetAside\x12%.feed.outbox.v1.ReplaySetAsideRequest\x1a&.feed.outbox.v1.ReplaySetAsideResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'feed.outbox.v1.outbox_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_LISTSETASIDEREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTSETASIDEREQUEST'].fields_by_name['page_size']._serialized_options = b'\272H\007\032\005\030\350\007(\000'
+  _globals['_REPLAYSETASIDEREQUEST'].fields_by_name['ids']._loaded_options = None
+  _globals['_REPLAYSETASIDEREQUEST'].fields_by_name['ids']._serialized_options = b'\272H\010\222\001\005\010\001\020\350\007'
   _globals['_OUTBOXSERVICE'].methods_by_name['GetBacklog']._loaded_options = None
   _globals['_OUTBOXSERVICE'].methods_by_name['GetBacklog']._serialized_options = b'\220\002\001'
-  _globals['_GETBACKLOGREQUEST']._serialized_start=47
-  _globals['_GETBACKLOGREQUEST']._serialized_end=66
-  _globals['_GETBACKLOGRESPONSE']._serialized_start=68
-  _globals['_GETBACKLOGRESPONSE']._serialized_end=125
-  _globals['_OUTBOXSERVICE']._serialized_start=127
-  _globals['_OUTBOXSERVICE']._serialized_end=232
+  _globals['_OUTBOXSERVICE'].methods_by_name['ListSetAside']._loaded_options = None
+  _globals['_OUTBOXSERVICE'].methods_by_name['ListSetAside']._serialized_options = b'\220\002\001'
+  _globals['_GETBACKLOGREQUEST']._serialized_start=76
+  _globals['_GETBACKLOGREQUEST']._serialized_end=95
+  _globals['_GETBACKLOGRESPONSE']._serialized_start=97
+  _globals['_GETBACKLOGRESPONSE']._serialized_end=173
+  _globals['_LISTSETASIDEREQUEST']._serialized_start=175
+  _globals['_LISTSETASIDEREQUEST']._serialized_end=247
+  _globals['_LISTSETASIDERESPONSE']._serialized_start=249
+  _globals['_LISTSETASIDERESPONSE']._serialized_end=343
+  _globals['_SETASIDEEVENT']._serialized_start=346
+  _globals['_SETASIDEEVENT']._serialized_end=502
+  _globals['_REPLAYSETASIDEREQUEST']._serialized_start=504
+  _globals['_REPLAYSETASIDEREQUEST']._serialized_end=553
+  _globals['_REPLAYSETASIDERESPONSE']._serialized_start=555
+  _globals['_REPLAYSETASIDERESPONSE']._serialized_end=592
+  _globals['_OUTBOXSERVICE']._serialized_start=595
+  _globals['_OUTBOXSERVICE']._serialized_end=893
 # @@protoc_insertion_point(module_scope)

@@ -3,8 +3,10 @@
 isort:skip_file
 The outbox: events that were committed with a change and wait for the broker. Served by every service that has one."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -41,20 +43,176 @@ class GetBacklogResponse(_message.Message):
 
     ROWS_FIELD_NUMBER: _builtins.int
     OLDEST_AGE_MS_FIELD_NUMBER: _builtins.int
+    SET_ASIDE_FIELD_NUMBER: _builtins.int
     rows: _builtins.int
     """How many committed events the broker has not acknowledged."""
     oldest_age_ms: _builtins.int
     """How long the oldest of them has waited, in milliseconds; 0 if none waits."""
+    set_aside: _builtins.int
+    """How many events were set aside and wait for an operator. They are not among `rows`."""
     def __init__(
         self,
         *,
         rows: _builtins.int = ...,
         oldest_age_ms: _builtins.int = ...,
+        set_aside: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["oldest_age_ms", b"oldest_age_ms", "rows", b"rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["oldest_age_ms", b"oldest_age_ms", "rows", b"rows", "set_aside", b"set_aside"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetBacklogResponse: _TypeAlias = GetBacklogResponse  # noqa: Y015
+
+@_typing.final
+class ListSetAsideRequest(_message.Message):
+    """Asks for a page of what was set aside."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """How many events at most; 0 means 100."""
+    page_token: _builtins.str
+    """The `next_page_token` of the page before; empty for the first."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSetAsideRequest: _TypeAlias = ListSetAsideRequest  # noqa: Y015
+
+@_typing.final
+class ListSetAsideResponse(_message.Message):
+    """A page of what was set aside."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; empty where there is none."""
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___SetAsideEvent]:
+        """The events, oldest first."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___SetAsideEvent] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSetAsideResponse: _TypeAlias = ListSetAsideResponse  # noqa: Y015
+
+@_typing.final
+class SetAsideEvent(_message.Message):
+    """An event that the broker refuses for good."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    PAYLOAD_BYTES_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    CREATED_AT_MS_FIELD_NUMBER: _builtins.int
+    SET_ASIDE_AT_MS_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """Its number in this outbox."""
+    topic: _builtins.str
+    """The topic that it was for."""
+    key: _builtins.str
+    """The key of its record: a user's id."""
+    type: _builtins.str
+    """The full name of its message."""
+    payload_bytes: _builtins.int
+    """How large its payload is."""
+    reason: _builtins.str
+    """What the broker said."""
+    created_at_ms: _builtins.int
+    """When it was committed, in Unix milliseconds."""
+    set_aside_at_ms: _builtins.int
+    """When it was set aside, in Unix milliseconds."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        key: _builtins.str = ...,
+        type: _builtins.str = ...,
+        payload_bytes: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        created_at_ms: _builtins.int = ...,
+        set_aside_at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at_ms", b"created_at_ms", "id", b"id", "key", b"key", "payload_bytes", b"payload_bytes", "reason", b"reason", "set_aside_at_ms", b"set_aside_at_ms", "topic", b"topic", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetAsideEvent: _TypeAlias = SetAsideEvent  # noqa: Y015
+
+@_typing.final
+class ReplaySetAsideRequest(_message.Message):
+    """Asks for events to be published once more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The numbers of the events. Those that are not set aside are passed over."""
+
+    def __init__(
+        self,
+        *,
+        ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplaySetAsideRequest: _TypeAlias = ReplaySetAsideRequest  # noqa: Y015
+
+@_typing.final
+class ReplaySetAsideResponse(_message.Message):
+    """What is published once more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The numbers of the events that were put back, in the order of their age."""
+
+    def __init__(
+        self,
+        *,
+        ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplaySetAsideResponse: _TypeAlias = ReplaySetAsideResponse  # noqa: Y015

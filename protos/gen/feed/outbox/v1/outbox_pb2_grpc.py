@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class OutboxServiceStub:
-    """Tells what waits in the outbox of the service that answers.
+    """Tells what waits in the outbox of the service that answers, and what the broker does not take.
     """
 
     def __init__(self, channel):
@@ -40,14 +40,40 @@ class OutboxServiceStub:
                 request_serializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.GetBacklogRequest.SerializeToString,
                 response_deserializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.GetBacklogResponse.FromString,
                 _registered_method=True)
+        self.ListSetAside = channel.unary_unary(
+                '/feed.outbox.v1.OutboxService/ListSetAside',
+                request_serializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.ListSetAsideRequest.SerializeToString,
+                response_deserializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.ListSetAsideResponse.FromString,
+                _registered_method=True)
+        self.ReplaySetAside = channel.unary_unary(
+                '/feed.outbox.v1.OutboxService/ReplaySetAside',
+                request_serializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.ReplaySetAsideRequest.SerializeToString,
+                response_deserializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.ReplaySetAsideResponse.FromString,
+                _registered_method=True)
 
 
 class OutboxServiceServicer:
-    """Tells what waits in the outbox of the service that answers.
+    """Tells what waits in the outbox of the service that answers, and what the broker does not take.
     """
 
     def GetBacklog(self, request, context):
         """Returns how much waits, and how long it has.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSetAside(self, request, context):
+        """Returns what was set aside because the broker refuses it for good, oldest first, page by page. INVALID_ARGUMENT where the
+        page token is none of this method's.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReplaySetAside(self, request, context):
+        """Puts events that were set aside back into the outbox, to be published once more. Those that the broker still refuses are
+        set aside again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -61,6 +87,16 @@ def add_OutboxServiceServicer_to_server(servicer, server):
                     request_deserializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.GetBacklogRequest.FromString,
                     response_serializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.GetBacklogResponse.SerializeToString,
             ),
+            'ListSetAside': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSetAside,
+                    request_deserializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.ListSetAsideRequest.FromString,
+                    response_serializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.ListSetAsideResponse.SerializeToString,
+            ),
+            'ReplaySetAside': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplaySetAside,
+                    request_deserializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.ReplaySetAsideRequest.FromString,
+                    response_serializer=feed_dot_outbox_dot_v1_dot_outbox__pb2.ReplaySetAsideResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'feed.outbox.v1.OutboxService', rpc_method_handlers)
@@ -70,7 +106,7 @@ def add_OutboxServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class OutboxService:
-    """Tells what waits in the outbox of the service that answers.
+    """Tells what waits in the outbox of the service that answers, and what the broker does not take.
     """
 
     @staticmethod
@@ -90,6 +126,60 @@ class OutboxService:
             '/feed.outbox.v1.OutboxService/GetBacklog',
             feed_dot_outbox_dot_v1_dot_outbox__pb2.GetBacklogRequest.SerializeToString,
             feed_dot_outbox_dot_v1_dot_outbox__pb2.GetBacklogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSetAside(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.outbox.v1.OutboxService/ListSetAside',
+            feed_dot_outbox_dot_v1_dot_outbox__pb2.ListSetAsideRequest.SerializeToString,
+            feed_dot_outbox_dot_v1_dot_outbox__pb2.ListSetAsideResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplaySetAside(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/feed.outbox.v1.OutboxService/ReplaySetAside',
+            feed_dot_outbox_dot_v1_dot_outbox__pb2.ReplaySetAsideRequest.SerializeToString,
+            feed_dot_outbox_dot_v1_dot_outbox__pb2.ReplaySetAsideResponse.FromString,
             options,
             channel_credentials,
             insecure,

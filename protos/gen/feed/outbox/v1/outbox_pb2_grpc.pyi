@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class OutboxServiceStub:
-    """Tells what waits in the outbox of the service that answers."""
+    """Tells what waits in the outbox of the service that answers, and what the broker does not take."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -35,17 +35,33 @@ class OutboxServiceStub:
     def __new__(cls, channel: _aio.Channel) -> OutboxServiceAsyncStub: ...
     GetBacklog: _grpc.UnaryUnaryMultiCallable[_outbox_pb2.GetBacklogRequest, _outbox_pb2.GetBacklogResponse]
     """Returns how much waits, and how long it has."""
+    ListSetAside: _grpc.UnaryUnaryMultiCallable[_outbox_pb2.ListSetAsideRequest, _outbox_pb2.ListSetAsideResponse]
+    """Returns what was set aside because the broker refuses it for good, oldest first, page by page. INVALID_ARGUMENT where the
+    page token is none of this method's.
+    """
+    ReplaySetAside: _grpc.UnaryUnaryMultiCallable[_outbox_pb2.ReplaySetAsideRequest, _outbox_pb2.ReplaySetAsideResponse]
+    """Puts events that were set aside back into the outbox, to be published once more. Those that the broker still refuses are
+    set aside again.
+    """
 
 @_typing.type_check_only
 class OutboxServiceAsyncStub(OutboxServiceStub):
-    """Tells what waits in the outbox of the service that answers."""
+    """Tells what waits in the outbox of the service that answers, and what the broker does not take."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetBacklog: _aio.UnaryUnaryMultiCallable[_outbox_pb2.GetBacklogRequest, _outbox_pb2.GetBacklogResponse]  # type: ignore[assignment]
     """Returns how much waits, and how long it has."""
+    ListSetAside: _aio.UnaryUnaryMultiCallable[_outbox_pb2.ListSetAsideRequest, _outbox_pb2.ListSetAsideResponse]  # type: ignore[assignment]
+    """Returns what was set aside because the broker refuses it for good, oldest first, page by page. INVALID_ARGUMENT where the
+    page token is none of this method's.
+    """
+    ReplaySetAside: _aio.UnaryUnaryMultiCallable[_outbox_pb2.ReplaySetAsideRequest, _outbox_pb2.ReplaySetAsideResponse]  # type: ignore[assignment]
+    """Puts events that were set aside back into the outbox, to be published once more. Those that the broker still refuses are
+    set aside again.
+    """
 
 class OutboxServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Tells what waits in the outbox of the service that answers."""
+    """Tells what waits in the outbox of the service that answers, and what the broker does not take."""
 
     @_abc_1.abstractmethod
     def GetBacklog(
@@ -54,5 +70,25 @@ class OutboxServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_outbox_pb2.GetBacklogResponse, _abc.Awaitable[_outbox_pb2.GetBacklogResponse]]:
         """Returns how much waits, and how long it has."""
+
+    @_abc_1.abstractmethod
+    def ListSetAside(
+        self,
+        request: _outbox_pb2.ListSetAsideRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_outbox_pb2.ListSetAsideResponse, _abc.Awaitable[_outbox_pb2.ListSetAsideResponse]]:
+        """Returns what was set aside because the broker refuses it for good, oldest first, page by page. INVALID_ARGUMENT where the
+        page token is none of this method's.
+        """
+
+    @_abc_1.abstractmethod
+    def ReplaySetAside(
+        self,
+        request: _outbox_pb2.ReplaySetAsideRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_outbox_pb2.ReplaySetAsideResponse, _abc.Awaitable[_outbox_pb2.ReplaySetAsideResponse]]:
+        """Puts events that were set aside back into the outbox, to be published once more. Those that the broker still refuses are
+        set aside again.
+        """
 
 def add_OutboxServiceServicer_to_server(servicer: OutboxServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
