@@ -11,7 +11,9 @@ from rich.table import Table
 
 from feedctl.call import CallError, Reflection
 from feedctl.command_line import FiniteRange, console, pass_targets, settle, targets_of
+from feedctl.dlq_commands import dlq
 from feedctl.economics import economics
+from feedctl.outbox_commands import outbox
 from feedctl.rank_commands import rank
 from feedctl.status import status as ask_status
 from feedctl.targets import STATE_FILE, Targets, TargetsError
@@ -40,6 +42,8 @@ main.add_command(user)
 main.add_command(timeline)
 main.add_command(economics)
 main.add_command(rank)
+main.add_command(outbox)
+main.add_command(dlq)
 
 
 @main.command()

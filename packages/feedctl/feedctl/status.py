@@ -97,7 +97,7 @@ async def _writer(target: str) -> str:
         serving = await _serving(channel)
         stub: OutboxServiceAsyncStub = outbox_grpc.OutboxServiceStub(channel)
         backlog = stub.GetBacklog(outbox_pb2.GetBacklogRequest(), timeout=SECONDS / 2)
-        return f"{serving}\noutbox: {await _told(backlog, lambda said: waiting(said.rows, said.oldest_age_ms))}"
+        return f"{serving}\noutbox: {await _told(backlog, in_outbox)}"
 
 
 async def _fanout(target: str) -> str:
@@ -123,6 +123,12 @@ def waiting(events: int, oldest_ms: int) -> str:
     if not events:
         return "none"
     return f"{events} events, the oldest for {oldest_ms / 1000:.1f} s"
+
+
+def in_outbox(backlog: outbox_pb2.GetBacklogResponse) -> str:
+    """What waits in an outbox, and what was set aside."""
+    waits = waiting(backlog.rows, backlog.oldest_age_ms)
+    return f"{waits}; {backlog.set_aside} set aside (feedctl outbox list)" if backlog.set_aside else waits
 
 
 _CAUSES = {

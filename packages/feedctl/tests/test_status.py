@@ -2,14 +2,20 @@
 
 import pytest
 from feed.fanout.v1 import fanout_pb2
+from feed.outbox.v1 import outbox_pb2
 from feedctl.settled import to_do
-from feedctl.status import doing, waiting
+from feedctl.status import doing, in_outbox, waiting
 from google.protobuf.timestamp_pb2 import Timestamp
 
 
 def test_what_waits_is_told_with_its_age() -> None:
     assert waiting(0, 0) == "none"
     assert waiting(3, 1520) == "3 events, the oldest for 1.5 s"
+
+
+def test_what_kafka_refused_is_told_beside_what_waits() -> None:
+    assert in_outbox(outbox_pb2.GetBacklogResponse(rows=3, oldest_age_ms=1520)) == waiting(3, 1520)
+    assert in_outbox(outbox_pb2.GetBacklogResponse(set_aside=2)) == "none; 2 set aside (feedctl outbox list)"
 
 
 def test_a_threshold_that_is_the_setting_is_told_with_its_age_and_its_leader() -> None:
