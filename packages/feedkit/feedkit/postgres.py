@@ -4,14 +4,16 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from enum import StrEnum
+from functools import partial, wraps
 from importlib.resources.abc import Traversable
 from typing import Any, TypeAlias
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
-from pydantic import Field, PostgresDsn
+from pydantic import Field, PostgresDsn, ValidationInfo, field_validator
 
 from feedkit import telemetry
 from feedkit.config import Settings
@@ -54,6 +56,16 @@ CLOSE_SECONDS = 5.0
 """How long the end of a process waits for connections that are still used."""
 
 
+class Pooler(StrEnum):
+    """What stands between a process and PostgreSQL, at `FEED_POSTGRES_DSN`."""
+
+    NONE = "none"
+    SESSION = "session"
+    """Who connects to it has a session of PostgreSQL's for as long as the connection lasts."""
+    TRANSACTION = "transaction"
+    """Each transaction may be in another session, which knows nothing of what was prepared in earlier ones."""
+
+
 class PostgresSettings(Settings):
     """Settings of a process that keeps its truth in PostgreSQL."""
 
@@ -63,11 +75,30 @@ class PostgresSettings(Settings):
         description="The same database without a pooler between, for what needs a session: migrations and LISTEN. "
         "The default is `FEED_POSTGRES_DSN`.",
     )
+    postgres_pooler: Pooler = Field(
+        default=Pooler.NONE,
+        description="What `FEED_POSTGRES_DSN` leads to: `none`, PostgreSQL itself; `session`, a pooler that gives each "
+        "connection a session; `transaction`, one that gives it for a transaction, as PgBouncer does with "
+        "`pool_mode = transaction`: a statement takes four round trips then instead of one, and `FEED_POSTGRES_DIRECT_DSN` "
+        "has to be set. A process that finds a pooler where it was told of none does not get ready.",
+    )
     postgres_pool_size: int = Field(default=10, gt=0, description="The most connections that the process holds.")
     postgres_acquire_seconds: float = Field(
         default=1.0, gt=0, description="How long a request waits for a free connection before it is shed."
     )
     postgres_statement_seconds: float = Field(default=5.0, gt=0, description="The longest that one statement may take.")
+
+    @field_validator("postgres_pooler")
+    @classmethod
+    def _leaves_a_way_to_sessions(cls, pooler: Pooler, told: ValidationInfo) -> Pooler:
+        if pooler is Pooler.TRANSACTION and told.data.get("postgres_direct_dsn", "wrong") is None:
+            raise ValueError("LISTEN and migrations need a session: set FEED_POSTGRES_DIRECT_DSN, past the pooler")
+        return pooler
+
+    @property
+    def postgres_session_dsn(self) -> str:
+        """The address of the database for what needs a session."""
+        return str(self.postgres_direct_dsn or self.postgres_dsn)
 
 
 class Database:
@@ -181,17 +212,58 @@ def migrated(database: Database, migrations: Traversable) -> Check:
     return check
 
 
+class PoolerFound(asyncpg.InterfaceError):
+    """Something answers in PostgreSQL's stead, though nobody said so."""
+
+    def __init__(self) -> None:
+        super().__init__("a pooler answers, which is not told of (FEED_POSTGRES_POOLER, FEED_POSTGRES_DIRECT_DSN)")
+
+
+# The published types make a generic class of what is none.
+_DriverConnection: Any = asyncpg.Connection
+
+
+def _in_a_transaction(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    @wraps(method)
+    async def run(self: Any, *arguments: Any, **options: Any) -> Any:
+        if self.is_in_transaction():
+            return await method(self, *arguments, **options)
+        async with self.transaction():
+            return await method(self, *arguments, **options)
+
+    return run
+
+
+class _TransactionalConnection(_DriverConnection):
+    """A connection to a pooler in transaction mode: every statement is in a transaction, be it one of its own.
+
+    The driver first has a statement parsed and then executed, and between the two a pooler gives the session to others
+    where no transaction keeps it: the statement would be gone, or be somebody else's.
+    """
+
+    fetch = _in_a_transaction(_DriverConnection.fetch)
+    fetchrow = _in_a_transaction(_DriverConnection.fetchrow)
+    fetchval = _in_a_transaction(_DriverConnection.fetchval)
+    executemany = _in_a_transaction(_DriverConnection.executemany)
+    execute_parsed = _in_a_transaction(_DriverConnection.execute)
+
+    async def execute(self, query: str, *arguments: Any, **options: Any) -> Any:
+        # Without arguments nothing is parsed beforehand: BEGIN itself is such a statement.
+        execute = self.execute_parsed if arguments else partial(_DriverConnection.execute, self)
+        return await execute(query, *arguments, **options)
+
+
 @asynccontextmanager
 async def database(settings: PostgresSettings) -> AsyncGenerator[Database]:
     """Open the pool. It connects when first used, so a database that is away delays readiness, not the start."""
-    pool = asyncpg.create_pool(
+    pool: asyncpg.Pool[asyncpg.Record] = asyncpg.create_pool(
         str(settings.postgres_dsn),
         min_size=0,
         max_size=settings.postgres_pool_size,
         command_timeout=settings.postgres_statement_seconds,
         timeout=CONNECT_SECONDS,
-        init=_trace_queries,
         reset=_keep_session,
+        **_fit_for(settings.postgres_pooler),
     )
     await pool
     try:
@@ -202,6 +274,34 @@ async def database(settings: PostgresSettings) -> AsyncGenerator[Database]:
                 await pool.close()
         except TimeoutError:
             logger.warning("connections to PostgreSQL were still in use at the end, and were cut")
+
+
+def _fit_for(pooler: Pooler) -> dict[str, Any]:
+    match pooler:
+        case Pooler.NONE:
+            return {"init": _prepare_unpooled}
+        case Pooler.SESSION:
+            return {"init": _trace_queries}
+        case Pooler.TRANSACTION:
+            # Statements have no names: another session would not know them, or know another statement by them.
+            return {
+                "init": _trace_queries,
+                "connection_class": _TransactionalConnection,
+                "statement_cache_size": 0,
+            }
+
+
+async def _prepare_unpooled(connection: Any) -> None:
+    if await is_pooled(connection):
+        raise PoolerFound
+    await _trace_queries(connection)
+
+
+async def is_pooled(connection: Any) -> bool:
+    """Whether something answers in PostgreSQL's stead: whoever did told another process number than that which works."""
+    async with connection.transaction():  # and without a name, or the question itself would not be fit for a pooler
+        works = await (await connection.prepare("SELECT pg_backend_pid()", name="")).fetchval()
+    return works != connection.get_server_pid()
 
 
 async def _trace_queries(connection: Any) -> None:
@@ -230,8 +330,10 @@ async def migrate(settings: PostgresSettings, migrations: Traversable) -> None:
 
     Raises StartError where a file was changed or fails; of what fails in a transaction nothing is kept.
     """
-    connection = await _connect_for_migrations(str(settings.postgres_direct_dsn or settings.postgres_dsn))
+    connection = await _connect_for_migrations(settings.postgres_session_dsn)
     try:
+        if settings.postgres_pooler is not Pooler.SESSION and await is_pooled(connection):
+            raise StartError(f"postgres: {PoolerFound()}")
         # A statement that waited for the lock would be one that the making of an index, by whoever has it, waits for.
         while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", MIGRATION_LOCK):  # noqa: ASYNC110
             await asyncio.sleep(MIGRATION_PAUSE_SECONDS)
