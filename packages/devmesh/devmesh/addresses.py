@@ -15,14 +15,14 @@ class Addresses:
     grpc: Mapping[str, str]
     """Process → ``host:port``: the services by their names, and their relays, which serve nothing but their health."""
     postgres: Mapping[str, str]
-    """Service → DSN of its own database."""
+    """Service → DSN of its own database, past any pooler."""
     redis: str
     """``redis://host:port/0``."""
     kafka: str
     """Bootstrap server, ``host:port``."""
     pids: Mapping[str, int]
-    """Process → pid: the services and their relays, ``gateway``, ``postgres``, ``redis``, ``kafka``, and ``mesh``,
-    which started them all. A process that is down at the moment is absent."""
+    """Process → pid: the services and their relays, ``gateway``, ``postgres``, ``redis``, ``kafka``, ``pooler`` where there
+    is one, and ``mesh``, which started them all. A process that is down at the moment is absent."""
     operator_token: str = field(repr=False)
     """What makes a caller an operator: the bearer token of `feed.graph.v1.AccountService`. The same for the mesh's life."""
 

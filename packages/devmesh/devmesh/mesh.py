@@ -13,14 +13,13 @@ from typing import Self
 from devmesh import probe
 from devmesh.addresses import Addresses
 from devmesh.backends import START_SECONDS, Backend
-from devmesh.backends.kafka import Kafka
 from devmesh.backends.postgres import DATABASES, Postgres
-from devmesh.backends.valkey import Valkey
 from devmesh.child import Child, ending
 from devmesh.errors import MeshCancelled, MeshError
 from devmesh.guard import Guard
 from devmesh.ports import Ports
 from devmesh.processes import PROCESSES, Process
+from devmesh.servers import Servers, chosen
 from devmesh.supervision import RestartPolicy
 
 READY_SECONDS = 60.0
@@ -51,13 +50,15 @@ class Mesh:
     subdirectory gets one file per process. ``supervise``: start a process that dies again, and end in ``failure``
     when that is of no use or a backend died.
 
-    ``processes``: what to run. ``report`` is given a line for a person at each step; ``changed`` is called when a
+    ``processes``: what to run. ``servers``: on which servers; those that the environment names without it, which is
+    usually none but the embedded ones. ``report`` is given a line for a person at each step; ``changed`` is called when a
     supervised restart gave a process a new pid. ``cancelled``: set it from anywhere (a signal handler) and ``start``
     raises ``MeshCancelled`` within a moment, with nothing left running.
 
     Its methods block and may be called from any thread, with an event loop running or not. Unknown process names and
     whatever fails to start or stop raise ``MeshError``, whose text says why in one line. The backends ``postgres``,
-    ``redis`` and ``kafka`` are killed, terminated and restarted by their names like any process.
+    ``redis`` and ``kafka`` (and ``pooler``, where there is one) are killed, terminated and restarted by their names like
+    any process.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Mesh:
         directory: Path,
         supervise: bool = False,
         processes: Iterable[Process] = PROCESSES,
+        servers: Servers | None = None,
         report: Callable[[str], None] = _say_nothing,
         changed: Callable[[], None] = _tell_nobody,
         cancelled: Event | None = None,
@@ -78,6 +80,7 @@ class Mesh:
         self._own_settings: dict[str, dict[str, str]] = {}
         self._operator_token = self._settings.get(OPERATOR_SETTING) or secrets.token_urlsafe(_TOKEN_BYTES)
         self._data = data
+        self._servers = servers or chosen()
         self._ports = ports or Ports.free(processes=self._processes.values())
         self._logs = directory.resolve() / "logs"
         self._supervise = supervise
@@ -189,7 +192,7 @@ class Mesh:
         """Start a process that is down at its old address, and wait until it is ready.
 
         ``settings`` are its own from now on, over those of the mesh; backends have none. PostgreSQL finds its data
-        again; Redis and Kafka start empty.
+        again; Redis and the embedded Kafka start empty.
         """
         with self._lock:
             if process in self.addresses.pids:
@@ -216,18 +219,23 @@ class Mesh:
     # --- starting --------------------------------------------------------------------------------------------------
 
     def _start_backends(self, guard: Guard) -> None:
-        ports = self._ports
-        # PostgreSQL last, because its launch takes longest: the others come up meanwhile.
-        for backend in (
-            Kafka(port=ports.kafka, guard=guard, log=self._log_file("kafka")),
-            Valkey(port=ports.redis, guard=guard, log=self._log_file("redis")),
-            Postgres(port=ports.postgres, guard=guard, log=self._log_file("postgres"), data=self._data),
-        ):
+        for backend in self._made_backends(guard):
             self._backends[backend.name] = backend
             backend.launch(self._cancelled)
         for backend in self._backends.values():
             backend.wait_ready(START_SECONDS, self._cancelled)
             self._report(f"{backend.name} is ready at {backend.address}")
+
+    def _made_backends(self, guard: Guard) -> list[Backend]:
+        ports, servers = self._ports, self._servers
+        kafka = servers.kafka(port=ports.kafka, guard=guard, log=self._log_file("kafka"))
+        redis = servers.redis(port=ports.redis, guard=guard, log=self._log_file("redis"))
+        postgres = Postgres(port=ports.postgres, guard=guard, log=self._log_file("postgres"), data=self._data)
+        # PostgreSQL last, because its launch takes longest: the others come up meanwhile.
+        backends = [kafka, redis, postgres]
+        if servers.pooler is not None:
+            backends.append(servers.pooler(postgres, guard=guard, log=self._log_file("pooler")))
+        return backends
 
     def _migrate(self) -> None:
         migrating = [process for process in self._processes.values() if process.migrates]
@@ -294,8 +302,8 @@ class Mesh:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("FEED_", "PG"))}
         listen = f"127.0.0.1:{self._port(process)}"
         own = {"FEED_HTTP_LISTEN" if process.serves == "http" else "FEED_GRPC_LISTEN": listen}
-        if process.database is not None:
-            own["FEED_POSTGRES_DSN"] = addresses.postgres[process.database]
+        for backend in self._backends.values():
+            own |= backend.settings_for(process.database)
         if process.knows_operators:
             own[OPERATOR_SETTING] = addresses.operator_token
         return {
@@ -310,8 +318,6 @@ class Mesh:
             # No balancer has to learn first that a process is going, so every stop would wait in vain.
             "FEED_DRAIN_SECONDS": "0",
             **self._targets(addresses.grpc),
-            "FEED_REDIS_URL": addresses.redis,
-            "FEED_KAFKA_BROKERS": addresses.kafka,
             **own,
             **self._settings,
             **self._own_settings.get(process.name, {}),

@@ -1,9 +1,15 @@
 """The ports of a mesh: the fixed ones people know, or free ones for tests; and plain words when one is taken."""
 
+import fcntl
+import os
 import random
 import socket
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
 
 from devmesh.errors import MeshError
 from devmesh.processes import PROCESSES, Process
@@ -17,6 +23,11 @@ KAFKA = 19092
 # Below every ephemeral range, so that no client's outgoing connection takes a port between our choosing it and the
 # server's listening on it, nor while a killed process is down.
 _FREE_RANGE = range(20_000, 32_000)
+_BLOCK = 1_000
+"""How many of them a process keeps from others that choose at the same time, as test runs side by side do."""
+
+_chosen: set[int] = set()
+"""Those that were given out, so that one that is not listened on yet is not given out again."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +98,34 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """``count`` different ports that are free at this moment."""
-    candidates = random.sample(_FREE_RANGE, len(_FREE_RANGE))
-    found: list[int] = []
-    for port in candidates:
-        if len(found) == count:
-            return found
-        if is_free(port):
-            found.append(port)
-    raise MeshError(f"no {count} free ports between {_FREE_RANGE.start} and {_FREE_RANGE.stop}")
+    """``count`` different ports that are free at this moment, and that no other process will choose."""
+    block = _own_block()
+    candidates = (port for port in random.sample(block, len(block)) if port not in _chosen and is_free(port))
+    found = [*islice(candidates, count)]
+    if len(found) < count:
+        if not _chosen:
+            raise MeshError(f"no {count} free ports between {block.start} and {block.stop}")
+        # All were given out once; those on which nobody listens any more are free again.
+        _chosen.clear()
+        return free_ports(count)
+    _chosen.update(found)
+    return found
+
+
+@cache
+def _own_block() -> range:
+    """A part of the range that is ours for the life of this process; all of it when every part is somebody's."""
+    directory = Path(tempfile.gettempdir()) / f"devmesh-ports-{os.geteuid()}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    for start in range(_FREE_RANGE.start, _FREE_RANGE.stop, _BLOCK):
+        claim = os.open(directory / str(start), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(claim)
+        else:
+            return range(start, start + _BLOCK)  # the claim stays open, and ends with the process
+    return _FREE_RANGE
 
 
 def _next_free(port: int) -> int:

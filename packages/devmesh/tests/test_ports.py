@@ -1,5 +1,8 @@
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from devmesh.errors import MeshError
@@ -57,3 +60,27 @@ def test_other_taken_ports_are_all_named() -> None:
     assert line == (
         'ports 8080 (gateway), 15051 (post) are in use: stop what listens there, or run make up ARGS="--free-ports"'
     )
+
+
+def test_ports_that_nobody_listens_on_yet_are_not_given_out_again() -> None:
+    ports = [port for _ in range(10) for port in free_ports(20)]
+    assert len(set(ports)) == 200
+
+
+def test_processes_side_by_side_choose_from_different_ports() -> None:
+    program = "from devmesh.ports import free_ports; print(*free_ports(300), flush=True); input()"
+    command = [sys.executable, "-c", program]
+    with ExitStack() as running:
+        others = [
+            running.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            for _ in range(3)
+        ]
+        chosen = [port for other in others if other.stdout for port in other.stdout.readline().split()]
+        for other in others:
+            other.communicate("")
+    assert len(set(chosen)) == 900
+
+
+def test_a_process_never_runs_out_of_ports() -> None:
+    for _ in range(100):
+        assert len(free_ports(20)) == 20

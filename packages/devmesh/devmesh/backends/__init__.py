@@ -1,4 +1,5 @@
 """The three servers that the mesh stands on, started from wheels: no Docker, no packages of the system, root or not.
+`devmesh.servers` puts others in their places.
 
 Each is usable alone, as tests of a store do::
 
@@ -7,6 +8,7 @@ Each is usable alone, as tests of a store do::
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Event
 from typing import ClassVar, Self
@@ -70,6 +72,10 @@ class Backend(ABC):
         self.terminate()
         if self._own_guard and self._given_guard is not None:
             self._given_guard.close()
+
+    @abstractmethod
+    def settings_for(self, database: str | None) -> Mapping[str, str]:
+        """The environment by which a process finds it. ``database``: the one that the process works on, if on any."""
 
     @abstractmethod
     def launch(self, cancelled: Event | None = None) -> None:

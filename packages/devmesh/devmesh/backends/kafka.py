@@ -67,6 +67,9 @@ class Kafka(Backend):
         super().__init__(port=port, guard=guard, log=log)
         self._topics = topics
 
+    def settings_for(self, database: str | None) -> Mapping[str, str]:
+        return {"FEED_KAFKA_BROKERS": self.address}
+
     def launch(self, cancelled: Event | None = None) -> None:
         topics = [word for name, count in self._topics.items() for word in ("--topic", f"{name}:{count}")]
         self._child = Child(

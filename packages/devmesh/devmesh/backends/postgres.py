@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -86,6 +86,9 @@ class Postgres(Backend):
     def cluster(self) -> Path:
         """PostgreSQL's data directory."""
         return (self.guard.scratch if self._data is None else self._data) / "postgres"
+
+    def settings_for(self, database: str | None) -> Mapping[str, str]:
+        return {} if database is None else {"FEED_POSTGRES_DSN": self.dsn(database)}
 
     def launch(self, cancelled: Event | None = None) -> None:
         account = _account(self.cluster)

