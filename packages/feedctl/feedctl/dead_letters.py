@@ -59,8 +59,8 @@ class DeadLetter(NamedTuple):
         return None
 
 
-def letters(brokers: str, since: datetime | None = None) -> list[DeadLetter]:
-    """All letters, or those set aside since then, oldest first. Raises DeadLetterError."""
+def letters(brokers: str) -> list[DeadLetter]:
+    """All letters, oldest first. Raises DeadLetterError."""
     consumer = Consumer(
         {
             "bootstrap.servers": brokers,
@@ -72,7 +72,7 @@ def letters(brokers: str, since: datetime | None = None) -> list[DeadLetter]:
         }
     )
     try:
-        consumer.assign(_begin(consumer, since))
+        consumer.assign(_beginnings(consumer))
         found = [_letter(message) for message in _to_the_end(consumer, len(consumer.assignment()))]
     except KafkaException as error:
         raise DeadLetterError(f"{DEAD_LETTERS} cannot be read: {error.args[0].str()}") from error
@@ -101,16 +101,11 @@ def replay(brokers: str, chosen: Sequence[DeadLetter]) -> None:
         raise DeadLetterError(f"{left + len(failures)} of {len(chosen)} were not acknowledged: {why}")
 
 
-def _begin(consumer: Consumer, since: datetime | None) -> list[TopicPartition]:
+def _beginnings(consumer: Consumer) -> list[TopicPartition]:
     topic = consumer.list_topics(DEAD_LETTERS, SECONDS).topics[DEAD_LETTERS]
     if topic.error is not None:
         raise KafkaException(topic.error)
-    if since is None:
-        return [TopicPartition(DEAD_LETTERS, partition, OFFSET_BEGINNING) for partition in topic.partitions]
-    ms = int(since.timestamp() * 1000)
-    return consumer.offsets_for_times(
-        [TopicPartition(DEAD_LETTERS, number, ms) for number in topic.partitions], SECONDS
-    )
+    return [TopicPartition(DEAD_LETTERS, partition, OFFSET_BEGINNING) for partition in topic.partitions]
 
 
 def _to_the_end(consumer: Consumer, partitions: int) -> Iterator[Message]:

@@ -29,10 +29,11 @@ class Selection(NamedTuple):
     topic: str
 
     def has(self, letter: DeadLetter) -> bool:
-        """Whether a letter is among them, if it is not too old."""
+        """Whether a letter is among them."""
         return (
             self.reason in letter.reason
             and self.topic in ("", letter.topic)
+            and (self.since is None or letter.set_aside_at >= _utc(self.since))
             and (self.until is None or letter.set_aside_at < _utc(self.until))
         )
 
@@ -146,7 +147,7 @@ def _brokers(targets: Targets) -> str:
 
 def _found(targets: Targets, selection: Selection) -> list[DeadLetter]:
     try:
-        found = letters(_brokers(targets), selection.since and _utc(selection.since))
+        found = letters(_brokers(targets))
     except DeadLetterError as error:
         raise click.ClickException(str(error)) from error
     return [letter for letter in found if selection.has(letter)]
