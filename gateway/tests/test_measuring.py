@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from feedkit import telemetry
 from gateway.measuring import measured
+from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from starlette.routing import Route
@@ -19,8 +19,8 @@ def meters(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
     """What is measured by whatever is made during the test."""
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader], shutdown_on_exit=False)
-    monkeypatch.setattr(telemetry.metrics, "get_meter", provider.get_meter)
-    monkeypatch.setattr(telemetry.metrics, "get_meter_provider", lambda: provider)
+    monkeypatch.setattr(metrics, "get_meter", provider.get_meter)
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)
     yield reader
     provider.shutdown()
 

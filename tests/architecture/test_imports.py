@@ -10,7 +10,7 @@ import pytest
 SERVICES = ("post_service", "graph_service", "fanout_service", "timeline_service", "hydrate_service")
 EVERYTHING = (*SERVICES, "gateway", "feedkit", "feedrank", "devmesh", "feedctl")
 
-ADAPTERS = {"__main__", "config", "rpc", "consumer", "relay"}
+ADAPTERS = {"__main__", "config", "rpc", "consumer", "relay", "measures"}
 """Modules of a service that may know the outside; so may `*_client` and `*store`, and whatever lies in such a package."""
 PURE_FEEDKIT = {"feedkit.errors", "feedkit.cursor"}
 DOMAIN_LIBRARIES = {"numpy"}

@@ -38,12 +38,12 @@ class Scraped(PrometheusMetricReader):
         super().__init__(registry=registry, scope_info_enabled=False)
         logger.info("metrics are served", extra={"address": "{}:{}".format(*self._server.server_address[:2])})
 
-    def shutdown(self, timeout_millis: float = 30_000, **options: Any) -> None:
+    def shutdown(self, timeout_millis: float = 30_000, **_options: Any) -> None:
         """Answer no more."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-        super().shutdown(timeout_millis, **options)
+        super().shutdown(timeout_millis)  # pyright: ignore[reportUnknownMemberType] -- published with too few types
 
 
 def _listen(registry: CollectorRegistry) -> tuple[Any, Any]:

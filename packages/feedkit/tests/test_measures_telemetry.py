@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -12,6 +12,7 @@ from feed.graph.v1 import graph_pb2, graph_pb2_grpc
 from feed.hydrate.v1 import hydrate_pb2, hydrate_pb2_grpc
 from feedkit import interceptors, telemetry
 from feedkit.errors import Overloaded, user_not_found
+from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
 
@@ -26,8 +27,8 @@ def meters(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
     """What is measured by whatever is made during the test."""
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader], shutdown_on_exit=False)
-    monkeypatch.setattr(telemetry.metrics, "get_meter", provider.get_meter)
-    monkeypatch.setattr(telemetry.metrics, "get_meter_provider", lambda: provider)
+    monkeypatch.setattr(metrics, "get_meter", provider.get_meter)
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)
     yield reader
     provider.shutdown()
 
@@ -35,9 +36,12 @@ def meters(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
 def points(meters: InMemoryMetricReader) -> Points:
     """All that was measured, by name."""
     told = meters.get_metrics_data()
-    scopes = [scope for resource in (told.resource_metrics if told else []) for scope in resource.scope_metrics]
-    found: Any = {metric.name: list(metric.data.data_points) for scope in scopes for metric in scope.metrics}
-    return found
+    if told is None:
+        return {}
+    found = [
+        metric for resource in told.resource_metrics for scope in resource.scope_metrics for metric in scope.metrics
+    ]
+    return {metric.name: list(cast("Any", metric.data).data_points) for metric in found}
 
 
 def calls(meters: InMemoryMetricReader) -> dict[tuple[object, object], int]:
@@ -163,7 +167,7 @@ async def test_without_metrics_no_call_is_timed(serve_hydrate: Serve, monkeypatc
 
 def test_a_reading_is_told_until_it_is_old(meters: InMemoryMetricReader, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(telemetry.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     reading = telemetry.Reading("feed.test.backlog", unit="{event}", description="What waits.")
     assert points(meters) == {}
     reading.set(3)

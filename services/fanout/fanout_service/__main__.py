@@ -15,7 +15,7 @@ from typing import Any
 from feed.fanout.v1 import fanout_pb2, fanout_pb2_grpc
 from feed.graph.v1 import graph_pb2
 from feed.post.v1 import post_pb2
-from feedkit import kafka, kafka_topics, redis
+from feedkit import kafka, kafka_topics, redis, telemetry
 from feedkit.channel import connect
 from feedkit.kafka import Producer
 from feedkit.redis import Redis
@@ -45,6 +45,7 @@ from fanout_service.leading import Leading
 from fanout_service.leaving import Leaving
 from fanout_service.leaving import Sizes as LeavingSizes
 from fanout_service.line_in_force import LineControl, LineInForce
+from fanout_service.measures import Measures
 from fanout_service.outbox_client import OutboxClient
 from fanout_service.pace import Pace
 from fanout_service.post_client import PostClient
@@ -61,6 +62,7 @@ from fanout_service.timeline_store import TimelineStore
 SERVICE = fanout_pb2.DESCRIPTOR.services_by_name["FanoutService"]
 REFRESH_SECONDS = 1.0
 """How long this process may not know that the celebrity line has moved."""
+MEASURE_SECONDS = 10.0
 GRAPH = graph_pb2.DESCRIPTOR.services_by_name["GraphService"]
 POST = post_pb2.DESCRIPTOR.services_by_name["PostService"]
 
@@ -95,6 +97,9 @@ async def run(process: Process, settings: FanoutSettings) -> None:
         may_go_on=lambda: control.is_calm,
     )
     await process.enter(doing(_chores(settings, line, control, leaving)))
+    if telemetry.is_measuring():
+        measures = Measures(lag, line, leading)
+        await process.enter(doing([Chore("measuring", measures.take, MEASURE_SECONDS, MEASURE_SECONDS)]))
 
     settlement = Settlement([OutboxClient(to_post), OutboxClient(to_graph)], lag, recents)
     servicer = FanoutServicer(

@@ -4,8 +4,8 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from feedkit import key_scripts, keys
-from feedkit.cursor import first_id_at
+from feedkit import key_scripts, keys, telemetry
+from feedkit.cursor import created_at_ms, first_id_at
 from feedkit.redis import Redis
 from redis.exceptions import ResponseError
 
@@ -28,11 +28,21 @@ class TimelineStore:
         self._length = length
         self._life_ms = life_days * MS_A_DAY
         self._clock = clock
+        self._deliveries = telemetry.counter(
+            "feed.fanout.deliveries", unit="{delivery}", description="Posts that were added to timelines."
+        )
+        self._delays = telemetry.durations(
+            "feed.fanout.delivery.delay", description="How old posts were when a batch of timelines had them."
+        )
 
     async def push(self, viewer_ids: Sequence[int], entries: Sequence[Entry]) -> None:
         """See `timelines.Timelines`."""
         packed = keys.encode_entries(entries)
-        await self._redis.run(*[key_scripts.push(viewer_id, packed, self._length) for viewer_id in viewer_ids])
+        pushes = [key_scripts.push(viewer_id, packed, self._length) for viewer_id in viewer_ids]
+        there_was_one = await self._redis.run(*pushes)
+        self._deliveries.add(sum(map(bool, there_was_one)) * len(entries))
+        for entry in entries:
+            self._delays.record(max(0.0, self._clock() - created_at_ms(entry.post_id) / 1000))
 
     async def withdraw(self, viewer_ids: Sequence[int], post_ids: Sequence[int]) -> None:
         """See `timelines.Timelines`."""
