@@ -11,18 +11,17 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, NoReturn, cast
 
 import hiredis
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import BusyLoadingError, RedisError, ResponseError
+from redis.exceptions import BusyLoadingError, NoScriptError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-logger = logging.getLogger(__name__)
+from feedkit.redis_scripts import Command, loads
 
-Command: TypeAlias = tuple[str | bytes | int | float, ...]
-"""A command and its arguments."""
+logger = logging.getLogger(__name__)
 
 # Its published type takes one word; and it is seven times as fast as the packing in redis-py.
 _pack = cast("Callable[[Command], bytes]", hiredis.pack_command)  # pyright: ignore[reportUnknownMemberType]
@@ -34,10 +33,10 @@ GRACE_SECONDS = 0.01
 """An event loop that was held up finds timers due before it has looked at answers that came long ago."""
 
 
-class _Call:
+class Call:
     """Commands of one caller, which are written together, and the answers that have come."""
 
-    __slots__ = ("answer", "asked_at", "count", "insists", "packed", "repeated", "replies", "sent_at")
+    __slots__ = ("answer", "asked_at", "count", "insists", "packed", "repeated", "replies", "sent_at", "timer")
 
     def __init__(self, commands: Sequence[Command], *, insists: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -46,6 +45,10 @@ class _Call:
         self.insists = insists
         self.replies: list[Any] = []
         self.answer: asyncio.Future[list[Any]] = loop.create_future()
+        """All replies, errors of single commands among them; RedisTimeoutError where they do not come in time, RedisError
+        where the server is away."""
+        self.timer: asyncio.TimerHandle
+        """Set by who asks: when the answers are late."""
         self.asked_at = loop.time()
         self.sent_at = 0.0
         self.repeated = False
@@ -53,6 +56,12 @@ class _Call:
     def fail(self, error: RedisError) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
+
+    def let_go(self) -> None:
+        """Nobody waits any longer: what is not written yet will not be, and what comes is dropped."""
+        self.timer.cancel()
+        if not self.answer.cancel() and not self.answer.cancelled():
+            self.answer.exception()  # or it would be logged as one that nobody has looked at
 
 
 class SharedConnection:
@@ -71,11 +80,13 @@ class SharedConnection:
     the first time looks like somebody else's, so that nobody fills the key until the lease ends.
     """
 
-    def __init__(self, make: Callable[[], AbstractConnection], timeout_seconds: float) -> None:
+    def __init__(self, make: Callable[[], AbstractConnection], timeout_seconds: float, *, name: str = "Redis") -> None:
+        """`name` is what the log calls the server."""
         self._make = make
         self._timeout = timeout_seconds
-        self._unsent: deque[_Call] = deque()
-        self._sent: deque[_Call] = deque()
+        self._name = name
+        self._unsent: deque[Call] = deque()
+        self._sent: deque[Call] = deque()
         self._wake = asyncio.Event()
         self._urged = asyncio.Event()
         """Whether somebody insists on an attempt to reconnect."""
@@ -85,29 +96,70 @@ class SharedConnection:
         """Whether nothing has been heard since something was written to the idle connection."""
         self._silence: asyncio.Future[RedisError] | None = None
 
-    async def call(self, commands: Sequence[Command], seconds: float, *, insists: bool = False) -> list[Any]:
+    @property
+    def is_away(self) -> bool:
+        """Whether calls fail immediately now, but for those that insist."""
+        return self._away is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for anything."""
+        return not (self._sent or self._unsent)
+
+    async def call(
+        self, commands: Sequence[Command], seconds: float, *, insists: bool = False, age: float = 0
+    ) -> list[Any]:
         """The replies to some commands, errors of single commands among them.
 
+        Where the server does not know a script, it is told all of them, and all commands run once more, because they are
+        to run in order, and bear it. `age` is for those who have replicas; one server is always up to date.
+
         Raises RedisTimeoutError where they do not come within so many seconds, RedisError where the server is away.
+        """
+        replies = await self._replies(commands, seconds, insists=insists)
+        if NoScriptError in map(type, replies):
+            told = loads()
+            replies = (await self._replies([*told, *commands], seconds, insists=insists))[len(told) :]
+        return replies
+
+    async def call_everywhere(self, commands: Sequence[Command], seconds: float) -> list[list[Any]]:
+        """What `call` gives, of the one server that there is."""
+        return [await self.call(commands, seconds)]
+
+    def place_to_listen(self) -> None:
+        """Where to subscribe: at the server itself."""
+
+    def has(self, address: tuple[str, int] | None) -> bool:
+        """Whether that is still the place to listen."""
+        return address is None
+
+    async def _replies(self, commands: Sequence[Command], seconds: float, *, insists: bool) -> list[Any]:
+        call = self.ask(commands, seconds, insists=insists)
+        try:
+            return await call.answer
+        finally:
+            call.timer.cancel()
+
+    def ask(self, commands: Sequence[Command], seconds: float, *, insists: bool = False) -> Call:
+        """Ask without waiting. Who does not wait for the answer to the end has to `let_go` of the call.
+
+        Raises RedisError where the server is away.
         """
         if self._away is not None:
             if not insists:
                 raise RedisConnectionError("the server is away") from self._away
             self._urged.set()
-        call = _Call(commands, insists=insists)
+        call = Call(commands, insists=insists)
         self._unsent.append(call)
         self._wake.set()
-        timer = asyncio.get_running_loop().call_later(seconds, self._is_late, call)
-        try:
-            return await call.answer
-        finally:
-            timer.cancel()
+        call.timer = asyncio.get_running_loop().call_later(seconds, self._is_late, call)
+        return call
 
-    def _is_late(self, call: _Call) -> None:
+    def _is_late(self, call: Call) -> None:
         if not call.answer.done():
             asyncio.get_running_loop().call_later(GRACE_SECONDS, self._give_up, call)
 
-    def _give_up(self, call: _Call) -> None:
+    def _give_up(self, call: Call) -> None:
         if call.answer.done():
             return
         call.fail(RedisTimeoutError("no answer in time"))
@@ -134,7 +186,7 @@ class SharedConnection:
                 else:
                     pause = min(max(2 * pause, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
                     if self._away is None:
-                        logger.warning("Redis is away: %s", error)
+                        logger.warning("%s is away: %s", self._name, error)
                     self._fail_all(error, but_who_insists_since=began)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
@@ -155,18 +207,18 @@ class SharedConnection:
         except RedisError as error:
             return error
         except Exception as error:
-            logger.exception("the connection to Redis failed")
+            logger.exception("the connection to %s failed", self._name)
             return RedisConnectionError(str(error))
         finally:
             await connection.disconnect(nowait=True)
 
     def _greet(self) -> None:
         """Ask for a sign of life, without which a server that has been away stays so for all who do not insist."""
-        ping = _Call([("PING",)], insists=True)
+        ping = Call([("PING",)], insists=True)
         # Nobody waits for it, nor misses its error.
         ping.answer.add_done_callback(lambda answer: answer.exception())
         self._unsent.appendleft(ping)
-        asyncio.get_running_loop().call_later(self._timeout, self._is_late, ping)
+        ping.timer = asyncio.get_running_loop().call_later(self._timeout, self._is_late, ping)
 
     async def _exchange(self, connection: AbstractConnection) -> RedisError:
         """Write and read until one of them fails, or the server is silent for too long; gives which."""
@@ -212,7 +264,7 @@ class SharedConnection:
             self._heard_at = loop.time()
             self._was_idle = False
             if self._away is not None:
-                logger.info("Redis is back")
+                logger.info("%s is back", self._name)
                 self._away = None
             if not sent:
                 raise RedisConnectionError("an answer to no question")

@@ -61,10 +61,33 @@ async def open_redis(valkey: Valkey) -> AsyncIterator[Callable[..., Awaitable[Re
         yield opened
 
 
+@pytest.fixture(scope="session", params=["single", pytest.param("cluster", marks=pytest.mark.real)])
+def store(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    """The settings of a client, of one server and then of a cluster: what one does the other has to do too."""
+    if request.param == "single":
+        yield {"redis_url": request.getfixturevalue("valkey").url}
+        return
+    # Only there where the servers are that it needs.
+    from tests.servers.redis_cluster import RedisCluster
+
+    with RedisCluster() as cluster:
+        yield {"redis_url": cluster.url, "redis_cluster": True}
+
+
+@pytest.fixture
+def open_store(store: dict[str, Any], open_redis: Callable[..., Awaitable[Redis]]) -> Callable[..., Awaitable[Redis]]:
+    """Open a client of one server, and then of a cluster, with any settings."""
+
+    async def opened(**settings: Any) -> Redis:
+        return await open_redis(**store, **settings)
+
+    return opened
+
+
 @pytest.fixture(scope="session")
-def run(valkey: Valkey) -> Iterator[Callable[..., list[Any]]]:
+def run(store: dict[str, Any]) -> Iterator[Callable[..., list[Any]]]:
     """Run commands in one round trip, from tests that are not asynchronous, as those with Hypothesis are."""
-    settings = RedisSettings.model_validate({"redis_url": valkey.url, "redis_timeout_seconds": 30})
+    settings = RedisSettings.model_validate({**store, "redis_timeout_seconds": 30})
     loop = uvloop.new_event_loop()
     opened = redis.connect(settings)
     client = loop.run_until_complete(opened.__aenter__())

@@ -12,7 +12,11 @@ from typing import Any, TypeAlias
 import pytest
 from feedkit import key_scripts, keys
 
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    # What can come between two steps does not depend on where a key is.
+    pytest.mark.parametrize("store", ["single"], indirect=True, scope="session"),
+]
 
 Run = Callable[..., list[Any]]
 Steps: TypeAlias = Generator[None]

@@ -21,6 +21,7 @@ from redis.exceptions import ResponseError
 pytestmark = pytest.mark.integration
 
 OpenRedis = Callable[..., Awaitable[Redis]]
+"""Opens a client of one server (`open_redis`), or of whichever store it is (`open_store`)."""
 RelayTo = Callable[[int], Awaitable[Any]]
 Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
 SAMPLED = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
@@ -49,16 +50,16 @@ async def until_it_answers(client: Redis) -> None:
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-async def test_answers_come_in_order_and_as_bytes(open_redis: OpenRedis) -> None:
-    client = await open_redis()
+async def test_answers_come_in_order_and_as_bytes(open_store: OpenRedis) -> None:
+    client = await open_store()
     answers = await client.run(("SET", "a", 1), ("INCR", "a"), ("GET", "a"), ("GET", "absent"), ("MGET", "a", "absent"))
     assert answers == [b"OK", 2, b"2", None, [b"2", None]]
     assert await client.run(("SET", "a", b"\x00\xff\r\n"), ("GET", "a")) == [b"OK", b"\x00\xff\r\n"]
     assert await client.run() == []
 
 
-async def test_long_values_are_got_whole(open_redis: OpenRedis) -> None:
-    client = await open_redis()
+async def test_long_values_are_got_whole(open_store: OpenRedis) -> None:
+    client = await open_store()
     values = [random.Random(size).randbytes(size) for size in (0, 1, 16_000, 1_000_000)]
     assert await client.run(*(("ECHO", value) for value in values)) == values
 
@@ -84,8 +85,8 @@ async def test_what_callers_want_at_the_same_moment_is_one_write_on_one_connecti
     assert (relay.requests, relay.connections) == (before + 1, 1)
 
 
-async def test_the_error_of_a_command_is_its_own(open_redis: OpenRedis) -> None:
-    client = await open_redis()
+async def test_the_error_of_a_command_is_its_own(open_store: OpenRedis) -> None:
+    client = await open_store()
     await client.run(("SET", "text", "no number"))
     wrong, right = await asyncio.gather(
         client.run(("INCR", "text"), ("GET", "text")), client.run(("GET", "text")), return_exceptions=True
@@ -94,8 +95,8 @@ async def test_the_error_of_a_command_is_its_own(open_redis: OpenRedis) -> None:
     assert right == [b"no number"]
 
 
-async def test_a_command_that_cannot_be_written_concerns_nobody_else(open_redis: OpenRedis) -> None:
-    client = await open_redis()
+async def test_a_command_that_cannot_be_written_concerns_nobody_else(open_store: OpenRedis) -> None:
+    client = await open_store()
     nothing: Any = None
     wrong, right = await asyncio.gather(
         client.run(("ECHO", nothing)), client.run(("ECHO", "right")), return_exceptions=True
@@ -108,9 +109,9 @@ async def test_a_command_that_cannot_be_written_concerns_nobody_else(open_redis:
 
 
 async def test_commands_run_in_order_though_the_server_has_forgotten_the_scripts_among_them(
-    open_redis: OpenRedis,
+    open_store: OpenRedis,
 ) -> None:
-    client = await open_redis()
+    client = await open_store()
     await client.run(READ("text"), ("SCRIPT", "FLUSH"))
     answers = await client.run(("SET", "text", "first"), READ("text"), ("SET", "text", "second"), READ("text"))
     assert answers == [b"OK", b"first", b"OK", b"second"]
@@ -147,8 +148,8 @@ async def test_a_script_is_one_round_trip_once_the_server_knows_it(
         "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -OOM command not allowed.",
     ],
 )
-async def test_what_the_server_cannot_do_now_is_unavailable(open_redis: OpenRedis, error: str) -> None:
-    client = await open_redis()
+async def test_what_the_server_cannot_do_now_is_unavailable(open_store: OpenRedis, error: str) -> None:
+    client = await open_store()
     with pytest.raises(Unavailable, match=r"^redis: "):
         await client.run(("EVAL", "return redis.error_reply(ARGV[1])", 0, error))
     await client.ping()
@@ -169,8 +170,8 @@ async def test_a_replica_and_a_full_server_take_no_writes_but_answer_reads() -> 
 
 
 @pytest.mark.parametrize("error", ["WRONGTYPE wrong kind", "ERR wrong", "NOSCRIPT unknown"])
-async def test_any_other_error_is_a_fault(open_redis: OpenRedis, error: str) -> None:
-    client = await open_redis()
+async def test_any_other_error_is_a_fault(open_store: OpenRedis, error: str) -> None:
+    client = await open_store()
     with pytest.raises(ResponseError):
         await client.run(("EVAL", "return redis.error_reply(ARGV[1])", 0, error))
 
@@ -254,8 +255,8 @@ async def test_the_deadline_of_a_request_may_be_shorter_and_ends_nothing_but_its
     assert relay.connections == 1
 
 
-async def test_an_answer_that_came_while_this_process_was_held_up_is_in_time(open_redis: OpenRedis) -> None:
-    client = await open_redis(redis_timeout_seconds=0.2)
+async def test_an_answer_that_came_while_this_process_was_held_up_is_in_time(open_store: OpenRedis) -> None:
+    client = await open_store(redis_timeout_seconds=0.2)
     await client.ping()
     for _ in range(3):
         answer = asyncio.create_task(client.run(("ECHO", "in time")))
@@ -265,8 +266,8 @@ async def test_an_answer_that_came_while_this_process_was_held_up_is_in_time(ope
         assert await answer == [b"in time"]
 
 
-async def test_nothing_is_asked_once_the_deadline_has_passed(open_redis: OpenRedis) -> None:
-    client = await open_redis()
+async def test_nothing_is_asked_once_the_deadline_has_passed(open_store: OpenRedis) -> None:
+    client = await open_store()
     with deadline.within(0.0), pytest.raises(DeadlineExceeded):
         await client.ping()
 
@@ -422,9 +423,9 @@ async def test_cancellations_timeouts_and_cuts_never_give_anybody_anothers_answe
 
 
 async def test_each_round_trip_of_a_recorded_request_is_a_span(
-    open_redis: OpenRedis, spans: InMemorySpanExporter
+    open_store: OpenRedis, spans: InMemorySpanExporter
 ) -> None:
-    client = await open_redis()
+    client = await open_store()
     with telemetry.server_span("request", telemetry.extract(SAMPLED), {}) as request:
         await client.run(("GET", "a secret"))
         await client.run(("GET", "a"), ("GET", "b"))
@@ -447,9 +448,9 @@ async def test_a_round_trip_that_failed_says_so(open_redis: OpenRedis, spans: In
 
 
 async def test_round_trips_of_a_request_that_is_not_recorded_make_no_spans(
-    open_redis: OpenRedis, spans: InMemorySpanExporter
+    open_store: OpenRedis, spans: InMemorySpanExporter
 ) -> None:
-    client = await open_redis()
+    client = await open_store()
     await client.ping()
     assert spans.get_finished_spans() == ()
 
@@ -470,9 +471,9 @@ class Listener:
 
 
 async def test_published_messages_are_heard_in_order_once_the_first_gap_is_told(
-    open_redis: OpenRedis, eventually: Eventually
+    open_store: OpenRedis, eventually: Eventually
 ) -> None:
-    client, listener = await open_redis(), Listener()
+    client, listener = await open_store(), Listener()
     async with client.subscribed("news", listener.heard.append, listener.gap):
         await eventually(lambda: listener.gaps == 1)
         await client.run(("PUBLISH", "news", b"\x00\xff"), ("PUBLISH", "other", "unheard"), ("PUBLISH", "news", "two"))
@@ -483,21 +484,21 @@ async def test_published_messages_are_heard_in_order_once_the_first_gap_is_told(
 
 
 async def test_an_interruption_is_told_once_messages_are_heard_again(
-    open_redis: OpenRedis, eventually: Eventually
+    open_store: OpenRedis, eventually: Eventually
 ) -> None:
-    client, listener = await open_redis(), Listener()
+    client, listener = await open_store(), Listener()
     async with client.subscribed("news", listener.heard.append, listener.gap):
         await eventually(lambda: listener.gaps == 1)
-        await client.run(("CLIENT", "KILL", "TYPE", "pubsub"))
+        await client.run_everywhere(("CLIENT", "KILL", "TYPE", "pubsub"))
         await eventually(lambda: listener.gaps == 2)
         await client.run(("PUBLISH", "news", "heard"))
         await eventually(lambda: listener.heard == [b"heard"])
 
 
 async def test_what_a_listener_raises_is_logged_and_listening_goes_on(
-    open_redis: OpenRedis, eventually: Eventually, caplog: pytest.LogCaptureFixture
+    open_store: OpenRedis, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client, listener = await open_redis(), Listener()
+    client, listener = await open_store(), Listener()
 
     def particular(message: bytes) -> None:
         if message == b"bad":
@@ -551,8 +552,8 @@ async def warnings_of(client: Redis, caplog: pytest.LogCaptureFixture) -> list[s
     return [record.message for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def test_a_good_server_is_passed_in_silence(open_redis: OpenRedis, caplog: pytest.LogCaptureFixture) -> None:
-    assert await warnings_of(await open_redis(), caplog) == []
+async def test_a_good_server_is_passed_in_silence(open_store: OpenRedis, caplog: pytest.LogCaptureFixture) -> None:
+    assert await warnings_of(await open_store(), caplog) == []
     assert caplog.messages == []
 
 
