@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DISTRIBUTIONS := protos $(wildcard packages/*) $(wildcard services/*) gateway
+IMAGES := $(notdir $(wildcard services/*) gateway)
 PYPROJECTS := $(wildcard $(addsuffix /pyproject.toml,$(DISTRIBUTIONS)))
 
 .PHONY: help
@@ -32,6 +33,8 @@ lock: ## Resolve all dependencies anew into the lock files (uv comes with `make 
 	$(BIN)/uv lock --quiet --upgrade
 	$(BIN)/uv export --quiet --frozen --all-packages --all-extras --no-emit-workspace --no-header --no-annotate \
 	  --group build --group test --format requirements.txt --output-file requirements.lock
+	$(BIN)/uv export --quiet --frozen --package feed-mesh $(IMAGES:%=--package feed-%) --no-emit-workspace --no-header --no-annotate \
+	  --group images --format requirements.txt --output-file requirements-images.lock
 	$(BIN)/uv export --quiet --frozen --only-group tools --only-group manifests --no-header --no-annotate \
 	  --format requirements.txt --output-file requirements-tools.lock
 	rm uv.lock
@@ -60,6 +63,30 @@ up: $(VENV)/installed ## Run the whole mesh here, in the foreground; ARGS="--hel
 
 down: $(VENV)/installed ## Stop a mesh that `make up` started elsewhere.
 	@$(BIN)/python -m devmesh down
+
+# --- images ----------------------------------------------------------------------------------------------------------
+
+# The tag of the manifests, which say in one place what runs.
+VERSION := $(shell sed -n 's/.*newTag: //p' k8s/base/kustomization.yaml | sort -u)
+ENGINE ?= docker
+
+.PHONY: images bases
+images: ## Build the images; ENGINE=podman, and BASES=local where no registry can be reached.
+	@for dockerfile in gateway/Dockerfile services/*/Dockerfile; do \
+	  image=feed/$$(basename $$(dirname $$dockerfile)):$(VERSION); \
+	  $(ENGINE) build --quiet $(BUILD_OPTIONS) --file $$dockerfile --tag $$image . > /dev/null && echo $$image || exit 1; \
+	done
+
+bases: $(VENV)/installed
+	@tests/k8s/bases/build
+
+ifeq ($(BASES),local)
+images: bases
+ENGINE := podman
+# Nothing is pulled, and packages are fetched as this machine fetches them.
+BUILD_OPTIONS := --pull=never --network host $(foreach path,$(wildcard /etc/pip.conf /etc/ssl/certs),--volume $(path):$(path):ro)
+export CONTAINERS_CONF := $(CURDIR)/tests/k8s/bases/containers.conf
+endif
 
 # --- tests -----------------------------------------------------------------------------------------------------------
 

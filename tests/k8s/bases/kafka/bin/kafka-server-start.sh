@@ -1,0 +1,3 @@
+#!/bin/sh
+# kafka-server-start.sh SERVER.PROPERTIES [--override NAME=VALUE]...
+KAFKA_HEAP_OPTS=${KAFKA_HEAP_OPTS:--Xms1g -Xmx1g} exec "$(dirname "$0")/kafka-run-class.sh" kafka.Kafka "$@"
