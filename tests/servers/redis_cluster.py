@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -65,7 +66,8 @@ class RedisCluster(Backend):
     """Nodes 0 to 2 begin as primaries of a third of the slots each, nodes 3 to 5 as their replicas.
 
     As one backend it is launched, ended and killed whole; its child is node 0. ``node`` and what follows it is for tests
-    that touch single ones. ``in_front`` gives for a port what clients are to be told instead.
+    that touch single ones. ``announced``: the ports of all nodes, where something stands in front of them, with those that
+    clients and other nodes are told instead.
     """
 
     name = "redis"
@@ -76,16 +78,17 @@ class RedisCluster(Backend):
         port: int | None = None,
         guard: Guard | None = None,
         log: Path | None = None,
-        in_front: Callable[[int], int] = lambda port: port,
+        announced: Mapping[int, int] | None = None,
     ) -> None:
-        super().__init__(port=port, guard=guard, log=log)
-        ports = [self.port, *free_ports(2 * PRIMARIES - 1)]
+        super().__init__(port=next(iter(announced)) if announced else port, guard=guard, log=log)
+        told = announced or {port: port for port in (self.port, *free_ports(2 * PRIMARIES - 1))}
         bus_ports = free_ports(2 * PRIMARIES)
         self.nodes = [
-            Node(number, port, bus_port, in_front(port))
-            for number, (port, bus_port) in enumerate(zip(ports, bus_ports, strict=True))
+            Node(number, port, bus_port, told[port])
+            for number, (port, bus_port) in enumerate(zip(told, bus_ports, strict=True))
         ]
         self._children: dict[int, Child] = {}
+        self._silent: set[int] = set()
 
     @property
     def url(self) -> str:
@@ -127,7 +130,8 @@ class RedisCluster(Backend):
         directory = self.guard.scratch / f"{self.name}-{number}"
         if not directory.exists():
             directory.mkdir()
-            (directory / _SETTINGS["cluster-config-file"]).write_text(self._known_to(node))
+            known = self._known_to(node) if number < 2 * PRIMARIES else _known(node, myself=True, alone=True)
+            (directory / _SETTINGS["cluster-config-file"]).write_text(known)
         settings = {
             **_SETTINGS,
             "port": str(node.port),
@@ -149,30 +153,86 @@ class RedisCluster(Backend):
         if number == 0:
             self._child = child
 
-    def kill_node(self, number: int) -> None:
-        """End a node by SIGKILL."""
-        self._children.pop(number).kill()
+    def join(self) -> int:
+        """Let one node more join, with nothing of its own; its number."""
+        port, bus_port = free_ports(2)
+        self.nodes.append(Node(len(self.nodes), port, bus_port, port))
+        number = len(self.nodes) - 1
+        self.launch_node(number)
+        self._children[number].wait_until(lambda: _answers(port), START_SECONDS)
+        self.ask(0, "CLUSTER", "MEET", "127.0.0.1", port, bus_port)
+        self._children[number].wait_until(self._is_whole, START_SECONDS)
+        return number
+
+    def leave(self, number: int) -> None:
+        """Let the others forget a node that has no slots, and end it; it was the last that joined."""
+        self.end_node(number, signal.SIGKILL)
+        node = self.nodes.pop()
+        for other in self._children:
+            self.ask(other, "CLUSTER", "FORGET", node.id)
+
+    def move_slot(self, slot: int, to: int, *, each: Callable[[], None] = lambda: None) -> None:
+        """Move a slot to another primary as operators do, while clients go on; ``each`` is called after every step."""
+        source, target = self.primary_of(slot), self.nodes[to]
+        self.ask(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", self.nodes[source].id)
+        self.ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+        each()
+        while names := self.ask(source, "CLUSTER", "GETKEYSINSLOT", slot, 1):
+            self.ask(source, "MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *names)
+            each()
+        for number in (to, source, *set(self.primaries()) - {to, source}):
+            self.ask(number, "CLUSTER", "SETSLOT", slot, "NODE", target.id)
+            each()
+
+    def runs(self, number: int) -> bool:
+        """Whether a node is running, be it stopped."""
+        return number in self._children
+
+    def end_node(self, number: int, how: signal.Signals) -> None:
+        """Kill a node, or stop it so that it answers nothing until it is sent SIGCONT."""
+        if how is signal.SIGKILL:
+            self._children.pop(number).kill()
+        else:
+            self.signal_node(number, how)
 
     def signal_node(self, number: int, what: signal.Signals) -> None:
         """Send a signal to a node, such as SIGSTOP."""
         os.kill(self._children[number].pid, what)
+        (self._silent.add if what is signal.SIGSTOP else self._silent.discard)(number)
 
     def ask(self, number: int, *command: str | bytes | int) -> Any:
         """The answer of one node; raises redis.RedisError."""
-        with redis.Redis(port=self.nodes[number].port, socket_timeout=5) as client:
+        with redis.Redis(port=self.nodes[number].port, socket_timeout=1) as client:
             return cast("Any", client).execute_command(*command)
 
     def primaries(self) -> list[int]:
-        """The numbers of those nodes that run and take themselves for primaries."""
-        return [number for number in self._children if self.ask(number, "ROLE")[0] == b"master"]
+        """The numbers of those nodes that answer and take themselves for primaries."""
+        return [number for number in self._answering() if self.ask(number, "ROLE")[0] == b"master"]
 
     def primary_of(self, slot: int) -> int:
-        """The number of the node that has a slot, as the first node that runs sees it."""
+        """The number of the node that has a slot, in a cluster that is whole."""
+        [owner] = self.owners(slot)
+        return owner
+
+    def owners(self, slot: int) -> set[int]:
+        """The numbers of the nodes that have a slot, as all see it that answer: more than one while it changes."""
         ports = {node.announced_port: node.number for node in self.nodes}
-        for first, last, (_, port, *_), *_ in self.ask(next(iter(self._children)), "CLUSTER", "SLOTS"):
-            if first <= slot <= last:
-                return ports[port]
-        raise MeshError(f"nobody has slot {slot}")
+        owners: set[int] = set()
+        for number in self._answering():
+            with suppress(redis.RedisError):
+                for first, last, (_, port, *_), *_ in self.ask(number, "CLUSTER", "SLOTS"):
+                    if first <= slot <= last:
+                        owners.add(ports[port])
+        return owners
+
+    def _answering(self) -> list[int]:
+        return [number for number in self._children if number not in self._silent]
+
+    def follows(self, number: int) -> int | None:
+        """The number of the primary that a node is a replica of."""
+        role = self.ask(number, "ROLE")
+        ports = {node.announced_port: node.number for node in self.nodes}
+        return None if role[0] == b"master" else ports[role[2]]
 
     def is_in_step(self) -> bool:
         """Whether every node runs, agrees that all are well, and every replica follows a primary."""
@@ -183,13 +243,15 @@ class RedisCluster(Backend):
 
     def _known_to(self, node: Node) -> str:
         """The file in which a node notes what it knows of the cluster, as after a first meeting of all."""
-        lines = [_known(other, myself=other is node) for other in self.nodes]
+        lines = [_known(other, myself=other is node) for other in self.nodes[: 2 * PRIMARIES]]
         return "".join([*lines, f"vars currentEpoch {PRIMARIES} lastVoteEpoch 0\n"])
 
 
-def _known(node: Node, *, myself: bool) -> str:
+def _known(node: Node, *, myself: bool, alone: bool = False) -> str:
     place = f"127.0.0.1:{node.announced_port}@{node.bus_port}"
     me = "myself," if myself else ""
+    if alone:
+        return f"{node.id} {place} {me}master - 0 0 0 connected\n"
     if node.number >= PRIMARIES:
         primary = f"{node.number - PRIMARIES + 1:040x}"
         return f"{node.id} {place} {me}slave {primary} 0 0 {node.number - PRIMARIES + 1} connected\n"
@@ -206,6 +268,14 @@ def _is_well(port: int) -> bool:
             known: list[list[bytes]] = [line.split() for line in ask("CLUSTER", "NODES").splitlines()]
             all_known = not any(b"fail" in flags or b"handshake" in flags for _, _, flags, *_ in known)
             return follows and all_known and b"cluster_state:ok" in ask("CLUSTER", "INFO")
+    except (redis.RedisError, OSError):
+        return False
+
+
+def _answers(port: int) -> bool:
+    try:
+        with redis.Redis(port=port, socket_timeout=1) as client:
+            return cast("Any", client).ping()
     except (redis.RedisError, OSError):
         return False
 

@@ -1,0 +1,431 @@
+"""The client of a Redis Cluster while slots move, servers die, hang, come and go: HAND-19 where Redis is a cluster."""
+
+import asyncio
+import itertools
+import random
+import signal
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from devmesh.ports import free_ports
+from feedkit import deadline, key_scripts, redis
+from feedkit.errors import Unavailable
+from feedkit.invalidation import Invalidation
+from feedkit.redis import Redis, RedisSettings, Script
+from links import Link, link_to
+from polling import until
+from redis.crc import key_slot
+
+from tests.servers.redis_cluster import RedisCluster
+
+pytestmark = [pytest.mark.integration, pytest.mark.real]
+
+ADD_ONE = Script("return redis.call('INCR', KEYS[1])")
+TAKE_OVER_SECONDS = 8.0
+"""More than it takes until a replica has replaced a primary, and all have heard of it: 2.5 s where nothing else runs."""
+
+
+@pytest.fixture(scope="module")
+def started() -> Generator[RedisCluster]:
+    """A cluster for all of these tests."""
+    with RedisCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def cluster(started: RedisCluster) -> AsyncGenerator[RedisCluster]:
+    """The cluster, whole and empty; every node runs again after the test."""
+    for number in started.primaries():
+        started.ask(number, "FLUSHALL")
+    yield started
+    await repaired(started)
+
+
+async def repaired(cluster: RedisCluster) -> None:
+    """Let every node run, and wait until all agree that all are well."""
+
+    async def is_in_step() -> bool:
+        return await asyncio.to_thread(cluster.is_in_step)
+
+    for node in cluster.nodes:
+        if not cluster.runs(node.number):
+            cluster.launch_node(node.number)
+        cluster.signal_node(node.number, signal.SIGCONT)
+    await until(is_in_step, "the cluster is whole")
+
+
+@asynccontextmanager
+async def client_of(cluster: RedisCluster, **settings: Any) -> AsyncGenerator[Redis]:
+    """A client with any settings, which knows the cluster."""
+    told = {"redis_url": cluster.url, "redis_cluster": True, **settings}
+    async with redis.connect(RedisSettings.model_validate(told)) as client:
+        await client.run_everywhere(("PING",))
+        yield client
+
+
+@pytest.fixture
+async def client(cluster: RedisCluster) -> AsyncGenerator[Redis]:
+    """A client of the cluster."""
+    async with client_of(cluster) as client:
+        yield client
+
+
+def names_at(cluster: RedisCluster, number: int, count: int) -> list[str]:
+    """Names of keys that a node has."""
+    some = (f"key-{serial}" for serial in itertools.count())
+    return [*itertools.islice((name for name in some if cluster.primary_of(key_slot(name.encode())) == number), count)]
+
+
+async def taken_over(cluster: RedisCluster, slot: int, since: int) -> None:
+    """Return when a slot has another primary than `since`."""
+
+    async def has_another() -> bool:
+        return any(number != since for number in await asyncio.to_thread(cluster.owners, slot))
+
+    await until(has_another, "a replica has taken over", TAKE_OVER_SECONDS)
+
+
+class Echoes:
+    """Callers who each read and write keys of their own, and know what they have to find there."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self._stopping = False
+        self.answered = 0
+        self.failures: list[tuple[float, str]] = []
+        """When a call failed, and the key of it."""
+
+    async def call(self, name: str) -> None:
+        """Write and read a key until it is enough; only Unavailable is an excuse."""
+        for serial in itertools.count():
+            if self._stopping:
+                return
+            value = f"{name}={serial}".encode()
+            commands = [("SET", name, value), ("GET", name), ("ECHO", value)]
+            try:
+                assert await self._client.run(*commands) == [b"OK", value, value]
+                self.answered += 1
+            except Unavailable:
+                self.failures.append((time.monotonic(), name))
+                await asyncio.sleep(0.01)
+
+    @asynccontextmanager
+    async def all_the_time(self, names: list[str]) -> AsyncGenerator[None]:
+        """Within the block, call for each of these names."""
+        async with asyncio.TaskGroup() as callers:
+            for name in names:
+                callers.create_task(self.call(name))
+            try:
+                yield
+            finally:
+                self._stopping = True
+
+
+# --- slots that move --------------------------------------------------------------------------------------------------
+
+
+async def test_nobody_notices_slots_that_move_to_servers_known_and_new(cluster: RedisCluster, client: Redis) -> None:
+    names = [f"{{moving}}{number}" for number in range(40)]
+    slot = key_slot(b"moving")
+    acknowledged = dict.fromkeys(names, 0)
+    is_over = asyncio.Event()
+
+    async def count(name: str) -> None:
+        while not is_over.is_set():
+            [counted] = await client.run(ADD_ONE(name))
+            acknowledged[name] += 1
+            assert counted == acknowledged[name]
+            others, [read] = await client.run(("MGET", name, f"other-{name}", name), ("MGET", name))
+            assert (others, read) == ([b"%d" % counted, None, b"%d" % counted], b"%d" % counted)
+
+    def steadily() -> None:
+        time.sleep(0.005)
+
+    home = await asyncio.to_thread(cluster.primary_of, slot)
+    newcomer = await asyncio.to_thread(cluster.join)
+    await client.run_everywhere(("SCRIPT", "FLUSH"))
+    async with asyncio.TaskGroup() as counting:
+        for name in names:
+            counting.create_task(count(name))
+        another = next(number for number in cluster.primaries() if number not in {home, newcomer})
+        for to in (newcomer, another, home):
+            await asyncio.to_thread(cluster.move_slot, slot, to, each=steadily)
+        is_over.set()
+    await asyncio.to_thread(cluster.leave, newcomer)
+    assert min(acknowledged.values()) > 20
+    counts = await client.run(*(("GET", name) for name in names))
+    assert [int(counted) for counted in counts] == [*acknowledged.values()]
+
+
+# --- servers that die ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_primary_that_dies_or_hangs_is_missed_by_nobody_else_and_not_for_long(
+    cluster: RedisCluster, client: Redis, how: signal.Signals
+) -> None:
+    slot = key_slot(b"{lost}")
+    lost = await asyncio.to_thread(cluster.primary_of, slot)
+    concerned = [f"{{lost}}{number}" for number in range(20)]
+    others = [name for number in {0, 1, 2, 3, 4, 5} - {lost} for name in at_once(cluster, number, 5)]
+    echoes = Echoes(client)
+    async with echoes.all_the_time([*concerned, *others]):
+        await asyncio.sleep(0.2)
+        before = echoes.answered
+        cluster.end_node(lost, how)
+        await taken_over(cluster, slot, lost)
+        await until_it_answers(client, "{lost}0")
+        answered_at, back = time.monotonic(), echoes.answered
+        await asyncio.sleep(0.5)
+    assert before > 0
+    assert back > before
+    assert {name for _, name in echoes.failures} <= {*concerned}
+    assert not [name for at, name in echoes.failures if at > answered_at + 0.3]
+
+
+def at_once(cluster: RedisCluster, number: int, count: int) -> list[str]:
+    """Names of keys that a node has; none where it is a replica."""
+    return names_at(cluster, number, count) if number in cluster.primaries() else []
+
+
+async def until_it_answers(client: Redis, name: str) -> None:
+    """Wait until a key can be read."""
+
+    async def answers() -> bool:
+        with suppress(Unavailable):
+            await client.run(("GET", name))
+            return True
+        return False
+
+    await until(answers, f"{name} can be read", TAKE_OVER_SECONDS)
+
+
+async def test_who_insists_reaches_a_replica_that_has_taken_over_before_others_know_of_it(
+    cluster: RedisCluster, client: Redis
+) -> None:
+    slot = key_slot(b"{lost}")
+    lost = await asyncio.to_thread(cluster.primary_of, slot)
+    await client.run(("SET", "{lost}", "before"))
+    cluster.end_node(lost, signal.SIGKILL)
+    await taken_over(cluster, slot, lost)
+    # Nobody has asked since, so nobody has reason to ask who has which keys.
+    assert await client.insist(("SET", "{lost}", "after"), ("GET", "{lost}")) == [b"OK", b"after"]
+    await until_it_answers(client, "{lost}")
+    assert await client.run(("GET", "{lost}")) == [b"after"]
+
+
+async def test_what_changed_while_a_primary_was_lost_is_deleted_where_its_replica_has_taken_over(
+    cluster: RedisCluster, client: Redis
+) -> None:
+    slot = key_slot(b"{lost}")
+    lost = await asyncio.to_thread(cluster.primary_of, slot)
+    names = [f"{{lost}}{number}" for number in range(30)]
+    await client.run(*(("SET", name, "old") for name in names))
+    assert await asyncio.to_thread(cluster.ask, lost, "WAIT", 1, 5000) >= 0
+    async with Invalidation(client) as invalidation:
+        cluster.end_node(lost, signal.SIGKILL)
+        for name in names:
+            began = time.monotonic()
+            await invalidation.forget(name)
+            assert time.monotonic() - began < 1.5
+        await taken_over(cluster, slot, lost)
+
+        async def are_gone() -> bool:
+            with suppress(Unavailable):
+                return await client.run(*(("GET", name) for name in names)) == [None] * len(names)
+            return False
+
+        await until(are_gone, "nothing old is left", TAKE_OVER_SECONDS)
+
+
+async def test_who_listens_at_a_server_that_is_lost_hears_elsewhere_what_is_published_anywhere(
+    cluster: RedisCluster, client: Redis
+) -> None:
+    heard: list[bytes] = []
+    gaps: list[float] = []
+    async with AsyncExitStack() as stack:
+        for _ in range(6):
+            listener = await stack.enter_async_context(client_of(cluster))
+            subscription = listener.subscribed("news", heard.append, lambda: gaps.append(time.monotonic()))
+            await stack.enter_async_context(subscription)
+        await until(lambda: true(len(gaps) == 6), "all listen")
+        await client.run(("PUBLISH", "news", "first"))
+        await until(lambda: true(len(heard) == 6), "all hear what is published somewhere")
+        lost = max(cluster.primaries(), key=lambda number: cluster.ask(number, "PUBSUB", "NUMSUB", "news")[0][1])
+        cluster.end_node(lost, signal.SIGKILL)
+        await until(lambda: true(len(gaps) > 6), "some have lost their server")
+
+        async def is_heard_by_all() -> bool:
+            heard.clear()
+            with suppress(Unavailable):
+                await client.run(("PUBLISH", "news", "second"))
+            await asyncio.sleep(0.1)
+            return len(heard) == 6
+
+        await until(is_heard_by_all, "all listen elsewhere", TAKE_OVER_SECONDS)
+
+
+async def true(holds: bool) -> bool:
+    """A condition that is known already."""
+    return holds
+
+
+# --- answers that nobody waits for any longer -------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def slow_cluster(seconds: float) -> AsyncGenerator[RedisCluster]:
+    """A cluster whose answers are late."""
+    async with AsyncExitStack() as stack:
+        ports = free_ports(6)
+        links: list[Link] = [await stack.enter_async_context(link_to(f"127.0.0.1:{port}")) for port in ports]
+        announced = {port: int(link.address.rpartition(":")[2]) for port, link in zip(ports, links, strict=True)}
+        cluster = RedisCluster(announced=announced)
+        try:
+            await asyncio.to_thread(cluster.start)
+            for link in links:
+                link.seconds = lambda: seconds
+            yield cluster
+        finally:
+            await asyncio.to_thread(cluster.stop)
+
+
+async def test_cancellations_and_a_lost_primary_never_give_anybody_anothers_answer() -> None:
+    chance = random.Random(19)
+    answered = 0
+    async with slow_cluster(0.1) as cluster, client_of(cluster, redis_timeout_seconds=1) as client:
+
+        async def read(viewer: int) -> None:
+            nonlocal answered
+            names = [f"viewer-{viewer}-followee-{number}" for number in range(chance.randint(1, 6))]
+            try:
+                with deadline.within(chance.choice([0.05, 5.0, 5.0])):
+                    values, *echoes = await client.run(("MGET", *names), *(("ECHO", name) for name in names))
+            except Unavailable:
+                return
+            # Of what a lost primary had not passed on there is nothing; of somebody else there is never anything.
+            wrong = [value for name, value in zip(names, values, strict=True) if value not in {name.encode(), None}]
+            assert not wrong
+            assert echoes == [name.encode() for name in names]
+            answered += 1
+
+        async def come_and_go(viewer: int, is_over: asyncio.Event) -> None:
+            while not is_over.is_set():
+                reading = asyncio.create_task(read(viewer))
+                if chance.random() < 0.3:
+                    await asyncio.sleep(chance.uniform(0.001, 0.15))
+                    reading.cancel()
+                await asyncio.wait([reading])
+                if not reading.cancelled():
+                    reading.result()
+
+        every = [f"viewer-{viewer}-followee-{number}" for viewer in range(500) for number in range(6)]
+        await client.run(*(("SET", name, name) for name in every))
+        is_over = asyncio.Event()
+        async with asyncio.TaskGroup() as viewers:
+            for viewer in range(500):
+                viewers.create_task(come_and_go(viewer, is_over))
+            await asyncio.sleep(1)
+            before = answered
+            lost = await asyncio.to_thread(cluster.primary_of, 0)
+            cluster.end_node(lost, signal.SIGKILL)
+            await taken_over(cluster, 0, lost)
+            at_take_over = answered
+            await until(lambda: true(answered > at_take_over + 500), "many are answered again", TAKE_OVER_SECONDS)
+            is_over.set()
+        assert before > 500
+        await until_it_answers(client, every[0])
+        answers = await client.run(*(("ECHO", name) for name in every[:100]))
+        assert answers == [name.encode() for name in every[:100]]
+
+
+# --- replicas that are read from ----------------------------------------------------------------------------------------
+
+
+def reads_of(cluster: RedisCluster, number: int) -> int:
+    """How many GETs a node has answered."""
+    return int(cluster.ask(number, "INFO", "commandstats").get("cmdstat_get", {"calls": 0})["calls"])
+
+
+async def test_reads_that_may_be_old_are_answered_by_replicas_and_all_others_are_not(
+    cluster: RedisCluster, client: Redis
+) -> None:
+    primaries = await asyncio.to_thread(cluster.primaries)
+    replicas = [node.number for node in cluster.nodes if node.number not in primaries]
+    hot = [f"hot-{number}" for number in range(30)]
+    await client.run(*(("SET", name, name) for name in hot))
+    await asyncio.sleep(0.2)
+
+    async def asks_replicas() -> bool:
+        before = sum(reads_of(cluster, number) for number in replicas)
+        assert await client.read(*(("GET", name) for name in hot), age=1) == [name.encode() for name in hot]
+        return sum(reads_of(cluster, number) for number in replicas) == before + len(hot)
+
+    await until(asks_replicas, "all are read from replicas", 5)
+    before = [reads_of(cluster, number) for number in replicas]
+    await client.run(*(("GET", name) for name in hot))
+    await client.insist(*(("GET", name) for name in hot))
+    assert [reads_of(cluster, number) for number in replicas] == before
+
+
+async def test_what_is_read_is_never_older_than_it_may_be_however_far_replicas_are_behind(
+    cluster: RedisCluster, client: Redis
+) -> None:
+    age, name = 0.6, "{hot}"
+    primary = await asyncio.to_thread(cluster.primary_of, key_slot(b"hot"))
+    replica = next(number for number in range(6) if cluster.follows(number) == primary)
+    acknowledged: list[tuple[float, int]] = [(time.monotonic(), 0)]
+    await client.run(("SET", name, 0))
+    is_over = asyncio.Event()
+    counts: list[int] = []
+
+    async def write() -> None:
+        while not is_over.is_set():
+            [count] = await client.run(ADD_ONE(name))
+            acknowledged.append((time.monotonic(), count))
+            await asyncio.sleep(0.002)
+
+    async def read() -> None:
+        while not is_over.is_set():
+            must_be_seen = time.monotonic() - age
+            [raw] = await client.read(("GET", name), age=age)
+            least = max((count for at, count in reversed(acknowledged) if at <= must_be_seen), default=0)
+            assert int(raw) >= least
+            counts.append(int(raw))
+            await asyncio.sleep(0.002)
+
+    before = reads_of(cluster, replica)
+    async with asyncio.TaskGroup() as group:
+        for work in (write(), read(), read()):
+            group.create_task(work)
+        for seconds in (0.1, 0.4, 0.8, 0.3):
+            await asyncio.sleep(0.5)
+            # It goes on from where it was, with questions before it that it answers before it hears what is new.
+            cluster.signal_node(replica, signal.SIGSTOP)
+            await asyncio.sleep(seconds)
+            cluster.signal_node(replica, signal.SIGCONT)
+            await asyncio.sleep(0.2)
+            await asyncio.to_thread(cluster.ask, primary, "CLIENT", "KILL", "TYPE", "slave")
+        is_over.set()
+    assert reads_of(cluster, replica) > before + 20
+    assert counts[-1] > 100
+
+
+# --- keys of the product ----------------------------------------------------------------------------------------------
+
+
+async def test_a_lease_that_was_taken_before_its_slot_moved_still_fills_and_a_deletion_still_ends_it(
+    cluster: RedisCluster, client: Redis
+) -> None:
+    slot, home = key_slot(b"leased"), await asyncio.to_thread(cluster.primary_of, key_slot(b"leased"))
+    kept, ended = "{leased}kept", "{leased}ended"
+    tokens: dict[str, bytes] = {name: key_scripts.new_token() for name in (kept, ended)}
+    await client.run(*(key_scripts.take_lease(name, token) for name, token in tokens.items()))
+    another = next(number for number in cluster.primaries() if number != home)
+    await asyncio.to_thread(cluster.move_slot, slot, another)
+    await client.run(key_scripts.forget(ended))
+    fills = [key_scripts.fill(name, token, b"value", 10_000) for name, token in tokens.items()]
+    assert await client.run(*fills) == [1, 0]
