@@ -115,16 +115,27 @@ async def test_a_statement_that_takes_too_long_is_cut_off_and_its_session_goes_o
         assert await _fetch(database, "SELECT 17") == 17
 
 
-async def test_a_caller_who_leaves_keeps_no_session(server: Postgres, pooler: PgBouncer) -> None:
-    async with postgres.database(told(server, pooler)) as database:
-        for _ in range(10):
-            task = asyncio.create_task(_fetch(database, "SELECT pg_sleep($1)", 30))
-            await asyncio.sleep(random.random() * 0.05)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        async with asyncio.timeout(5):
-            assert await asyncio.gather(*(_fetch(database, "SELECT 1") for _ in range(10))) == [1] * 10
+async def test_who_leaves_keeps_no_session_from_others(server: Postgres, pooler: PgBouncer) -> None:
+    async with several_processes(told(server, pooler), 2) as [leaving, staying]:
+        for _ in range(40):
+            tasks = [asyncio.create_task(_fetch(leaving, "SELECT $1::int", number)) for number in range(10)]
+            await asyncio.sleep(random.random() * 0.01)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            async with asyncio.timeout(2):
+                assert await _fetch(staying, "SELECT $1::int", 17) == 17
+
+
+async def test_a_mistake_keeps_no_session_from_others(server: Postgres, pooler: PgBouncer) -> None:
+    """The driver finds it once the server has parsed the statement, and never has it executed."""
+    async with several_processes(told(server, pooler), 2) as [mistaken, right]:
+        outcomes = await asyncio.gather(
+            *(_fetch(mistaken, "SELECT $1::bigint", 2**63) for _ in range(2 * SESSIONS)), return_exceptions=True
+        )
+        assert {type(outcome) for outcome in outcomes} == {asyncpg.DataError}
+        async with asyncio.timeout(2):
+            assert await _fetch(right, "SELECT $1::int", 17) == 17
 
 
 async def test_a_restart_of_the_pooler_or_of_postgresql_costs_only_what_may_be_repeated() -> None:

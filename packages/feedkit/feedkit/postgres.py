@@ -4,10 +4,9 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from enum import StrEnum
-from functools import partial, wraps
 from importlib.resources.abc import Traversable
 from typing import Any, TypeAlias
 
@@ -79,8 +78,9 @@ class PostgresSettings(Settings):
         default=Pooler.NONE,
         description="What `FEED_POSTGRES_DSN` leads to: `none`, PostgreSQL itself; `session`, a pooler that gives each "
         "connection a session; `transaction`, one that gives it for a transaction, as PgBouncer does with "
-        "`pool_mode = transaction`: a statement takes four round trips then instead of one, and `FEED_POSTGRES_DIRECT_DSN` "
-        "has to be set. A process that finds a pooler where it was told of none does not get ready.",
+        "`pool_mode = transaction`: every statement is parsed anew then, which takes a round trip, and "
+        "`FEED_POSTGRES_DIRECT_DSN` has to be set. A process that finds a pooler of which it was not told does not get "
+        "ready.",
     )
     postgres_pool_size: int = Field(default=10, gt=0, description="The most connections that the process holds.")
     postgres_acquire_seconds: float = Field(
@@ -104,9 +104,13 @@ class PostgresSettings(Settings):
 class Database:
     """A pool of connections to a service's own database."""
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", acquire_seconds: float) -> None:
+    def __init__(
+        self, pool: "asyncpg.Pool[asyncpg.Record]", acquire_seconds: float, *, shares_sessions: bool = False
+    ) -> None:
+        """`shares_sessions`: a pooler gives the session of a connection to others between transactions."""
         self._pool = pool
         self._acquire_seconds = acquire_seconds
+        self._shares_sessions = shares_sessions
         self._keeping: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
@@ -125,8 +129,10 @@ class Database:
             raise Overloaded("OVERLOADED", "no free connection to PostgreSQL", retry_after_ms=1000) from None
         except (*_UNREACHABLE, asyncpg.PostgresError) as error:
             raise Unavailable.of_dependency("postgres") from error
+        cut_short = True
         try:
             yield connection
+            cut_short = False
         except _TOO_SLOW as error:
             raise DeadlineExceeded("PostgreSQL did not answer in time") from error
         except _MISTAKE:
@@ -135,7 +141,7 @@ class Database:
             # What a driver says is for the cause, which is logged; it tells of addresses and users.
             raise Unavailable.of_dependency("postgres") from error
         finally:
-            await self._give_back(connection)
+            await self._give_back(connection, cut_short=cut_short)
 
     async def _acquire(self) -> Connection:
         pool = self._pool
@@ -169,8 +175,10 @@ class Database:
         self._keeping.add(task)
         task.add_done_callback(self._keeping.discard)
 
-    async def _give_back(self, connection: Connection) -> None:
+    async def _give_back(self, connection: Connection, *, cut_short: bool = False) -> None:
         try:
+            if cut_short and self._shares_sessions:
+                await asyncio.shield(_end(connection))
             # A cancelled request must still give its connection back; a query that it left is cancelled on the way, for
             # which a slow server needs more time than a request has for getting a connection.
             await asyncio.shield(self._pool.release(connection, timeout=RELEASE_SECONDS))
@@ -191,6 +199,11 @@ class Database:
                 await connection.fetchval("SELECT 1")
         except Overloaded:
             logger.debug("no connection is free to ask PostgreSQL for a sign of life")
+
+
+async def _end(connection: Connection) -> None:
+    """End a statement that was parsed and then never executed: until then a pooler keeps its session from others."""
+    await connection.execute("SELECT 1", timeout=RELEASE_SECONDS)
 
 
 def migrated(database: Database, migrations: Traversable) -> Check:
@@ -219,40 +232,6 @@ class PoolerFound(asyncpg.InterfaceError):
         super().__init__("a pooler answers, which is not told of (FEED_POSTGRES_POOLER, FEED_POSTGRES_DIRECT_DSN)")
 
 
-# The published types make a generic class of what is none.
-_DriverConnection: Any = asyncpg.Connection
-
-
-def _in_a_transaction(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    @wraps(method)
-    async def run(self: Any, *arguments: Any, **options: Any) -> Any:
-        if self.is_in_transaction():
-            return await method(self, *arguments, **options)
-        async with self.transaction():
-            return await method(self, *arguments, **options)
-
-    return run
-
-
-class _TransactionalConnection(_DriverConnection):
-    """A connection to a pooler in transaction mode: every statement is in a transaction, be it one of its own.
-
-    The driver first has a statement parsed and then executed, and between the two a pooler gives the session to others
-    where no transaction keeps it: the statement would be gone, or be somebody else's.
-    """
-
-    fetch = _in_a_transaction(_DriverConnection.fetch)
-    fetchrow = _in_a_transaction(_DriverConnection.fetchrow)
-    fetchval = _in_a_transaction(_DriverConnection.fetchval)
-    executemany = _in_a_transaction(_DriverConnection.executemany)
-    execute_parsed = _in_a_transaction(_DriverConnection.execute)
-
-    async def execute(self, query: str, *arguments: Any, **options: Any) -> Any:
-        # Without arguments nothing is parsed beforehand: BEGIN itself is such a statement.
-        execute = self.execute_parsed if arguments else partial(_DriverConnection.execute, self)
-        return await execute(query, *arguments, **options)
-
-
 @asynccontextmanager
 async def database(settings: PostgresSettings) -> AsyncGenerator[Database]:
     """Open the pool. It connects when first used, so a database that is away delays readiness, not the start."""
@@ -267,7 +246,9 @@ async def database(settings: PostgresSettings) -> AsyncGenerator[Database]:
     )
     await pool
     try:
-        yield Database(pool, settings.postgres_acquire_seconds)
+        yield Database(
+            pool, settings.postgres_acquire_seconds, shares_sessions=settings.postgres_pooler is Pooler.TRANSACTION
+        )
     finally:
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
@@ -284,11 +265,7 @@ def _fit_for(pooler: Pooler) -> dict[str, Any]:
             return {"init": _trace_queries}
         case Pooler.TRANSACTION:
             # Statements have no names: another session would not know them, or know another statement by them.
-            return {
-                "init": _trace_queries,
-                "connection_class": _TransactionalConnection,
-                "statement_cache_size": 0,
-            }
+            return {"init": _trace_queries, "statement_cache_size": 0}
 
 
 async def _prepare_unpooled(connection: Any) -> None:
