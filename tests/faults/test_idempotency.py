@@ -3,50 +3,21 @@
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import asyncpg
 import httpx
-import psutil
 import pytest
 from devmesh.mesh import Mesh
 from feed_api import FeedApi
-from links import Link, link_to
-from replicas import Replica, replicas, started
+from links import link_to
+from replicas import started
 from settling import settled
+from slow_writers import slow_writers
 from stored_keys import StoredKeys
 from timelines import users, warmed
 
 pytestmark = pytest.mark.integration
-
-
-class Writers(NamedTuple):
-    """A gateway with two processes of `post`, whose database is slow."""
-
-    api: FeedApi
-    posts: Sequence[Replica]
-    database: Link
-    gateway: str
-    """Its base URL."""
-
-
-@asynccontextmanager
-async def writers(mesh: Mesh, directory: Path) -> AsyncGenerator[Writers]:
-    """They run beside those of the mesh."""
-    dsn = psutil.Process(mesh.addresses.pids["post"]).environ()["FEED_POSTGRES_DSN"]
-    async with AsyncExitStack() as stack:
-        link = await stack.enter_async_context(link_to(dsn))
-        through = {"FEED_POSTGRES_DSN": link.instead_of(dsn)}
-        posts = await stack.enter_async_context(replicas(mesh, "post", 2, directory, settings=through))
-        targets = ",".join(post.address for post in posts)
-        target = {"FEED_POST_TARGET": f"ipv4:{targets}"}
-        [gateway] = await stack.enter_async_context(replicas(mesh, "gateway", 1, directory, settings=target))
-        await started(*posts, gateway)
-        url = f"http://{gateway.address}"
-        yield Writers(await stack.enter_async_context(FeedApi(url, patient=True)), posts, link, url)
 
 
 async def create(api: FeedApi, author: int, key: str, content: str = "Hello") -> httpx.Response:
@@ -87,7 +58,7 @@ async def test_hand_11_a_key_makes_one_post_though_it_is_sent_ten_times_at_once_
     author, follower = await author_and_follower(mesh, api, stored)
     [other] = await users(api, "Other", 1)
     key = str(uuid.uuid4())
-    async with writers(mesh, tmp_path) as there:
+    async with slow_writers(mesh, tmp_path, 2) as there:
         there.database.seconds = lambda: 0.2
         await there.database.cut()  # so that all connections are slow
         ids = set(await asyncio.gather(*(created(there.api, author, key) for _ in range(10))))
@@ -128,7 +99,7 @@ async def test_hand_11_processes_and_connections_that_die_while_they_create_lose
 ) -> None:
     author, follower = await author_and_follower(mesh, api, stored)
     acknowledged: list[int] = []
-    async with writers(mesh, tmp_path) as there:
+    async with slow_writers(mesh, tmp_path, 2) as there:
         there.database.seconds = lambda: 0.05
         await there.database.cut()
 

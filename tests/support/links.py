@@ -1,6 +1,7 @@
 """Links to servers of this machine that tests slow, cut, or let lose answers."""
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit, urlunsplit
@@ -30,8 +31,9 @@ class Link:
         return urlunsplit(parts._replace(netloc=f"{user}{at}{self.address}"))
 
     async def cut(self, most: int | None = None) -> None:
-        """Cut connections: all, or so many of the oldest at most."""
-        for connection in list(self._connections)[:most]:
+        """Cut connections: all, or so many at most, by chance."""
+        connections = list(self._connections)
+        for connection in random.sample(connections, min(len(connections), most or len(connections))):
             connection.cancel()
         await asyncio.sleep(0)
 
