@@ -59,7 +59,7 @@ async def test_hand_11_a_key_makes_one_post_though_it_is_sent_ten_times_at_once_
     [other] = await users(api, "Other", 1)
     key = str(uuid.uuid4())
     async with slow_writers(mesh, tmp_path, 2) as there:
-        there.database.seconds = lambda: 0.2
+        there.database.seconds = lambda: 0.08
         await there.database.cut()  # so that all connections are slow
         ids = set(await asyncio.gather(*(created(there.api, author, key) for _ in range(10))))
         assert len(ids) == 1
