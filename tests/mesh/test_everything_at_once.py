@@ -10,6 +10,7 @@ import limits
 import pytest
 from devmesh.mesh import Mesh
 from feed_api import FeedApi
+from outages import MORTAL
 from settling import settled
 from stored_keys import StoredKeys
 from timelines import users
@@ -20,9 +21,6 @@ PEOPLE = 40
 SETTINGS = {**limits.SETTINGS, "FEED_CELEBRITY_THRESHOLD": "8"}
 HANDS = 8
 """How many act at once, each for people of its own, so that it knows what these have to see."""
-MORTAL = (
-    "post", "graph", "post-relay", "graph-relay", "fanout", "hydrate", "timeline", "gateway", "redis", "postgres",
-)  # fmt: skip
 
 
 class Hand:

@@ -13,6 +13,7 @@ import limits
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from devmesh.mesh import Mesh
 from feedkit import kafka, keys
+from outages import MORTAL
 from settling import settled
 from stored_keys import StoredKeys
 
@@ -25,11 +26,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 BROKER_SECONDS = 10.0
 TOPICS = (kafka.POST_EVENTS, kafka.GRAPH_EVENTS, kafka.FANOUT_CHUNKS, kafka.RECONCILE)
 GROUP = "tests.oracle"
-MORTAL = (
-    "post", "graph", "post-relay", "graph-relay", "fanout", "hydrate", "timeline", "gateway", "redis", "postgres",
-)  # fmt: skip
-"""Who may die at any moment. Kafka is a mock, which would take with it what only it has."""
-FREEZABLE = (*MORTAL, "kafka")
+FREEZABLE = tuple(dict.fromkeys((*MORTAL, "kafka")))
 FORGETFUL = frozenset({"redis"})
 """Whoever dies of these has forgotten everything."""
 
@@ -58,12 +55,16 @@ class Fates:
                 await asyncio.sleep(fate.tenths / 10)
                 await asyncio.to_thread(self._mesh.restart, process)
             case Blow.FREEZE:
-                pids = _family(self._mesh.addresses.pids[process])
+                pids = self._family(process)
                 _signal(pids, signal.SIGSTOP)
                 try:
                     await asyncio.sleep(fate.tenths / 10)
                 finally:
                     _signal(pids, signal.SIGCONT)
+
+    def _family(self, process: str) -> list[int]:
+        """All that stands behind a name: PostgreSQL is many."""
+        return [pid for started in self._mesh.pids_of(process) for pid in _with_children(started)]
 
     async def set(self, name: str, value: int) -> None:
         """Give `fanout` a setting, as a rollout does."""
@@ -79,7 +80,7 @@ class Fates:
         pids = self._mesh.addresses.pids
         for process in FREEZABLE:
             if process in pids:
-                _signal(_family(pids[process]), signal.SIGCONT)
+                _signal(self._family(process), signal.SIGCONT)
             else:
                 await asyncio.to_thread(self._mesh.restart, process)
         if any(limits.SETTINGS.get(name) != value for name, value in self._settings.items()):
@@ -102,15 +103,15 @@ class Fates:
         self._beginning = await asyncio.to_thread(_ends, self._mesh.addresses.kafka)
 
     async def lose_broker(self) -> None:
-        """Let Kafka die with all its records, once nobody needs them any more."""
+        """Let Kafka die, the embedded one with all its records, once nobody needs them any more."""
         await settled(self._mesh)
         await self._begin_anew([])
 
     async def replay(self) -> None:
         """Let `fanout` begin with the first record of this programme again, as after its groups' offsets were set back.
 
-        The broker is a mock, in which nobody but a member can set the offsets of a group back. So it is given the records
-        again after it has forgotten them, and all offsets with them.
+        The embedded broker is a mock, in which nobody but a member can set the offsets of a group back. So it is given the
+        records again after it has forgotten them, and all offsets with them; a real one is given them once more.
         """
         await settled(self._mesh)
         await self._begin_anew(await asyncio.to_thread(_records, self._mesh.addresses.kafka, self._beginning))
@@ -163,8 +164,8 @@ async def meanwhile(fates: Fates, fate: Fate | None) -> AsyncGenerator[None]:
         await happening
 
 
-def _family(pid: int) -> list[int]:
-    """A process and those that it started: PostgreSQL is many."""
+def _with_children(pid: int) -> list[int]:
+    """A process and those that it started."""
     running = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     children = [other for other in running if _parent(other) == pid]
     return [pid, *children]

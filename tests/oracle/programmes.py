@@ -6,8 +6,9 @@ from typing import ClassVar, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from limits import LENGTH, THRESHOLD
+from outages import MORTAL
 
-from tests.oracle.fate import FREEZABLE, MORTAL
+from tests.oracle.fate import FREEZABLE
 from tests.oracle.steps import (
     PERSON_KEYS,
     POST_KEY,

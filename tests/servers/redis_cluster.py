@@ -91,6 +91,10 @@ class RedisCluster(Backend):
         self._silent: set[int] = set()
 
     @property
+    def children(self) -> list[Child]:
+        return [*self._children.values()]
+
+    @property
     def url(self) -> str:
         """``redis://host:port/0`` of node 0."""
         return f"redis://127.0.0.1:{self.nodes[0].announced_port}/0"

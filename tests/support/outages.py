@@ -7,6 +7,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from devmesh.mesh import Mesh
+from devmesh.servers import chosen
+
+MORTAL = (
+    "post", "graph", "post-relay", "graph-relay", "fanout", "hydrate", "timeline", "gateway", "redis",
+    *sorted(chosen().durable),
+)  # fmt: skip
+"""Who may die at any moment. The embedded Kafka is not among them: a mock, which takes with it what only it has."""
 
 
 @asynccontextmanager
@@ -40,9 +47,11 @@ async def dead(mesh: Mesh, process: str) -> AsyncGenerator[None]:
 @asynccontextmanager
 async def silent(mesh: Mesh, process: str) -> AsyncGenerator[None]:
     """A process takes connections and answers nothing within the block; then it goes on, and has forgotten nothing."""
-    pid = mesh.addresses.pids[process]
-    os.kill(pid, signal.SIGSTOP)
+    pids = mesh.pids_of(process)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)

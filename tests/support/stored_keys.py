@@ -1,4 +1,4 @@
-"""What a mesh keeps in Redis, read and destroyed past every service."""
+"""What a mesh keeps in Redis, be it one server or a cluster, read and destroyed past every service."""
 
 from types import TracebackType
 from typing import Any, Self, cast
@@ -14,11 +14,15 @@ class StoredKeys:
     """The keys in the Redis of a mesh. An asynchronous context manager."""
 
     def __init__(self, url: str) -> None:
+        self._url = url
         # Once more on a new connection, because the server may have been killed since.
         retry = Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,))
         self._client: Any = cast("Any", redis.Redis).from_url(url, retry=retry)
 
     async def __aenter__(self) -> Self:
+        if (await self._client.info("cluster"))["cluster_enabled"]:
+            await self._client.aclose()
+            self._client = cast("Any", redis.RedisCluster).from_url(self._url)
         return self
 
     async def __aexit__(

@@ -211,6 +211,13 @@ class Mesh:
             self._running(process)
             self._wait_ready(process)
 
+    def pids_of(self, process: str) -> list[int]:
+        """The pids of all that stands behind one name and runs: several where a backend is several servers."""
+        with self._lock:
+            backend = self._backends.get(process)
+            children = [self._running(process)] if backend is None else backend.children
+            return [child.pid for child in children if child.exit_code is None]
+
     def log(self, process: str) -> str:
         """Everything a process has said since the mesh started, its migrations and earlier lives included."""
         file = self._log_file(process)

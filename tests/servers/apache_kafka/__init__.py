@@ -151,6 +151,8 @@ def _written_properties(guard: Guard, data: Path, port: int, controller_port: in
         "broker.heartbeat.interval.ms": 500,
         # Every partition is files to be opened at each start; nobody here has many groups.
         "offsets.topic.num.partitions": 4,
+        # By default no shorter than 6 s, longer than tests want to wait for those who died.
+        "group.min.session.timeout.ms": 500,
         # Or every first member of a group would wait 3 s for others.
         "group.initial.rebalance.delay.ms": 0,
     }

@@ -49,6 +49,11 @@ class Backend(ABC):
         return self._child
 
     @property
+    def children(self) -> list[Child]:
+        """All its processes that we started."""
+        return [] if self._child is None else [self._child]
+
+    @property
     def guard(self) -> Guard:
         if self._given_guard is None:
             self._given_guard = Guard()

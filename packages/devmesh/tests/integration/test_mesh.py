@@ -239,6 +239,16 @@ def test_a_process_that_runs_is_not_started_again(mesh: Mesh) -> None:
         mesh.restart("post")
 
 
+def test_all_that_stands_behind_a_name_is_known_while_it_runs(mesh: Mesh) -> None:
+    assert mesh.pids_of("redis") == [mesh.addresses.pids["redis"]]
+    assert mesh.pids_of("post") == [mesh.addresses.pids["post"]]
+    mesh.kill("redis")
+    assert mesh.pids_of("redis") == []
+    mesh.restart("redis")
+    with pytest.raises(MeshError, match="no process 'pots' in this mesh"):
+        mesh.pids_of("pots")
+
+
 # --- what goes wrong at the start --------------------------------------------------------------------------------------
 
 
