@@ -121,14 +121,19 @@ async def _homes(
     post: PostClient,
 ) -> Homes:
     """Home timelines, with all that works behind them."""
+    # How long a new post may not be known is shared by replicas that may be behind, and by what is remembered.
+    behind = settings.pulled_staleness_seconds / 2 if settings.redis_read_replicas else 0.0
     own, recents = (
-        CachedLists(ListStore(redis, key, cache_ms=int(settings.cache_seconds * 1000)), post, length)
-        for key, length in ((keys.own, settings.own_length), (keys.recents, settings.recents_length))
+        CachedLists(ListStore(redis, key, cache_ms=int(settings.cache_seconds * 1000), age=age), post, length)
+        for key, length, age in (
+            (keys.own, settings.own_length, 0.0),
+            (keys.recents, settings.recents_length, behind),
+        )
     )
     remembered = Recents(
         recents.get,
         time.monotonic,
-        staleness=settings.pulled_staleness_seconds,
+        staleness=settings.pulled_staleness_seconds - behind,
         remembered=settings.timeline_recents_remembered,
     )
     index = PulledIndex(graph.changes_of_pulled_index, time.monotonic, staleness=settings.pulled_staleness_seconds)

@@ -175,6 +175,12 @@ class TimelineSettings(
         gt=0,
         description="How many viewers a process keeps in mind whose activity it has reported today; 100 bytes each.",
     )
+    redis_read_replicas: bool = Field(
+        default=False,
+        description="Whether the recents of pulled authors, which many read, are read from replicas of a Redis Cluster "
+        "that are in step with their primaries. Half of `FEED_PULLED_STALENESS_SECONDS` is then for how far they may be "
+        "behind. Nothing else is ever read from replicas.",
+    )
     timeline_recents_remembered: int = Field(
         default=10_000,
         gt=0,

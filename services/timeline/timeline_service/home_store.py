@@ -70,15 +70,23 @@ class HomeStore:
 class ListStore:
     """Authors' lists of one kind. See `author_posts.ListStore`."""
 
-    def __init__(self, redis: Redis, key: Callable[[int], str], *, cache_ms: int) -> None:
-        """`key` is `keys.own` or `keys.recents`; lists live `cache_ms`."""
+    def __init__(self, redis: Redis, key: Callable[[int], str], *, cache_ms: int, age: float = 0) -> None:
+        """`key` is `keys.own` or `keys.recents`; lists live `cache_ms`.
+
+        `age`: how many seconds a list that is got may be behind. Such a list is right nevertheless, as one is that was
+        got so long ago and remembered since: above its horizon it lacks nothing but what was written meanwhile, and what
+        it has too much is withheld by hydration, or left out for whom the viewer does not follow. Leases and fills are
+        never behind.
+        """
         self._redis = redis
         self._key = key
         self._cache_ms = cache_ms
+        self._age = age
 
     async def get(self, author_ids: Sequence[int]) -> Mapping[int, AuthorPosts]:
         """See `author_posts.ListStore`."""
-        (values,) = await self._redis.run(key_scripts.get_many(map(self._key, author_ids)))
+        command = key_scripts.get_many(map(self._key, author_ids))
+        (values,) = await (self._redis.read(command, age=self._age) if self._age else self._redis.run(command))
         lists = zip(author_ids, map(_author_posts, values), strict=True)
         return {author_id: posts for author_id, posts in lists if posts is not None}
 
