@@ -94,6 +94,18 @@ endif
 test: $(VENV)/installed ## Run all tests: units first, then real servers and real processes.
 	@$(BIN)/python -m pytest -m "not long and not real and not manifests and not cluster" $(ARGS)
 
+# The suite of the mesh, on each combination of tests/servers/combinations.py: all of it once, and on a Redis Cluster what
+# works on keys of many people. Last what tests single parts on such servers.
+ON = DEVMESH_SERVERS=tests.servers.combinations:$(1) $(BIN)/python -m pytest -m "not long and not manifests and not cluster"
+ON_CLUSTER := test_fan_out test_lost_keys test_celebrity_line test_ranked_feed test_everything_at_once
+
+.PHONY: test-real
+test-real: $(VENV)/installed ## Run the mesh's tests on Apache Kafka, Redis 7, a Redis Cluster and PgBouncer; installs those.
+	@tests/servers/install
+	@$(call ON,REAL) tests/mesh tests/faults tests/contract tests/oracle tests/servers $(ARGS)
+	@$(call ON,CLUSTER) $(ON_CLUSTER:%=tests/mesh/%.py) $(ARGS)
+	@$(BIN)/python -m pytest -m real packages services gateway $(ARGS)
+
 test-unit: $(VENV)/installed ## Run what needs no server; seconds.
 	@$(BIN)/python -m pytest -m "not integration and not long and not real and not manifests and not cluster" -q $(ARGS)
 
