@@ -161,6 +161,7 @@ class Relay:
         self._lease_seconds = lease_seconds
         self._heartbeat_seconds = lease_seconds / 4
         self._patience_seconds = patience_seconds
+        self._alone = asyncio.Lock()
         self._valid_until = 0.0
         self._wakes = [asyncio.Event() for _ in range(SHARDS)]
         self._publishing: dict[int, asyncio.Task[None]] = {}
@@ -295,13 +296,15 @@ class Relay:
         for row in refusals.take_due(_now()):
             if not self._valid():
                 return
-            [outcome] = await self._sink.send_records([row.record])
+            # Nor may it meet what was refused of another shard.
+            async with self._alone:
+                [outcome] = await self._sink.send_records([row.record])
             if outcome is None:
                 await self._rows.delete(shard, [row.id])
                 refusals.forget(row)
             elif not isinstance(outcome, RecordRefused):
                 raise outcome
-            elif refusals.are_over(row, _now()):
+            elif refusals.note_again(row, _now()):
                 await self._rows.set_aside(shard, row, str(outcome))
                 refusals.forget(row)
                 about = {"event": row.id, "topic": row.record.topic, "key": row.key}
@@ -330,7 +333,7 @@ async def run(process: Process, settings: RelaySettings, migrations: Traversable
         await _until_passed(migrated, process.stopping)
         async with asyncio.TaskGroup() as tasks:
             beside = [
-                tasks.create_task(listen(str(settings.postgres_direct_dsn or settings.postgres_dsn), relay.wake)),
+                tasks.create_task(listen(settings.postgres_session_dsn, relay.wake)),
                 tasks.create_task(_every(settings.outbox_poll_seconds, relay.look)),
                 tasks.create_task(_every(WATCH_EVERY_SECONDS, watch.look)),
             ]
