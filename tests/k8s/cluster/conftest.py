@@ -1,0 +1,36 @@
+"""The rendered tree, running in containers, for all tests here."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+
+import pytest
+
+from tests.k8s.cluster.ingress import Ingress
+from tests.k8s.cluster.mesh import RunningMesh
+from tests.k8s.cluster.namespace import MissingError, namespace
+from tests.k8s.cluster.rendered import PODMAN, tree
+from tests.k8s.rendering import objects, render
+
+
+@pytest.fixture(scope="session")
+def running_mesh() -> Generator[RunningMesh]:
+    """Every pod of the tree, all ready. Meanwhile sockets of the test run are in the network of the pods."""
+    try:
+        with namespace() as inside, inside.entered():
+            mesh = RunningMesh(inside, tree(objects(render(PODMAN))))
+            asyncio.run(_start(mesh))
+            yield mesh
+    except MissingError as missing:
+        pytest.fail(str(missing), pytrace=False)
+
+
+async def _start(mesh: RunningMesh) -> None:
+    async with mesh.explained():
+        await mesh.start()
+
+
+@pytest.fixture
+async def ingress(running_mesh: RunningMesh) -> AsyncGenerator[Ingress]:
+    """The public API, through both gateways."""
+    async with Ingress(lambda: running_mesh.gateways) as ingress:
+        yield ingress
