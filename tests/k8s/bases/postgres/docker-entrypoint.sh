@@ -29,6 +29,8 @@ initialise() {
   # Arguments are words of one variable, which is what makes them several.
   # shellcheck disable=SC2086
   initdb --username "$POSTGRES_USER" --pwfile <(printf '%s\n' "${POSTGRES_PASSWORD:-none}") $POSTGRES_INITDB_ARGS
+  # As Debian's servers have it, whose clients look there. initdb writes the place that it was built for.
+  printf "\nunix_socket_directories = '/var/run/postgresql'\n" >> "$PGDATA/postgresql.conf"
   printf '\nhost all all all %s\n' "$POSTGRES_HOST_AUTH_METHOD" >> "$PGDATA/pg_hba.conf"
 
   pg_ctl --wait start -o "-c listen_addresses= $*"
