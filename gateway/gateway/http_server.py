@@ -37,6 +37,7 @@ async def serve(
             await watch_readiness(checks, process.stopping, health.report)
             await health.report(False)
             retiring.active = True
+            logger.info("draining", extra={"seconds": settings.drain_seconds})
             await asyncio.sleep(settings.drain_seconds)
         finally:
             server.should_exit = True

@@ -50,6 +50,9 @@ def connect(target: str, service: ServiceDescriptor, dependency: str, *, retry_a
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 1000),
         ("grpc.max_reconnect_backoff_ms", 1000),
+        # Names are looked up anew when a connection ends. gRPC would do so once in half a minute, in which a rollout
+        # may replace every server.
+        ("grpc.dns_min_time_between_resolutions_ms", 1000),
         *KEEPALIVE,
     ]
     return Channel(grpc.aio.insecure_channel(target, options=options), dependency)

@@ -136,6 +136,7 @@ class Process:
         try:
             await watch_readiness(ready, self.stopping, lambda serving: _report(healthy, names, serving))
             await _set_health(healthy, names, _NOT_SERVING)
+            logger.info("draining", extra={"seconds": settings.drain_seconds})
             await asyncio.sleep(settings.drain_seconds)
         finally:
             healthy.end_watches()
