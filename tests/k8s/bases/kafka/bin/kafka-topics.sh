@@ -1,2 +1,0 @@
-#!/bin/sh
-exec "$(dirname "$0")/kafka-run-class.sh" org.apache.kafka.tools.TopicCommand "$@"
