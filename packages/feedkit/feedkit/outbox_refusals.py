@@ -20,10 +20,15 @@ class Keyed(Protocol):
 
 Event = TypeVar("Event", bound=Keyed)
 
+LEAST_ATTEMPTS = 3
+"""How often an event is at least sent alone before it is given up: it may have been in bad company once more."""
+
 
 class _Refused(NamedTuple, Generic[Event]):
     event: Event
     since: float
+    attempts: int
+    """How often it was sent alone in vain."""
 
 
 class Refusals(Generic[Event]):
@@ -33,7 +38,7 @@ class Refusals(Generic[Event]):
     """
 
     def __init__(self, *, patience_seconds: float, retry_seconds: float) -> None:
-        """An event is given up that is refused for longer than `patience_seconds`."""
+        """An event is given up that is refused for longer than `patience_seconds`, and each time."""
         self._patience_seconds = patience_seconds
         self._retry_seconds = retry_seconds
         self._refused: dict[int, _Refused[Event]] = {}
@@ -49,7 +54,7 @@ class Refusals(Generic[Event]):
         for event in events:
             if not self._refused:
                 self._due = now + self._retry_seconds
-            self._refused.setdefault(event.id, _Refused(event, now))
+            self._refused.setdefault(event.id, _Refused(event, now, 0))
 
     def take_due(self, now: float) -> list[Event]:
         """The events that are to be tried once more, oldest first; none before it is time."""
@@ -58,9 +63,11 @@ class Refusals(Generic[Event]):
         self._due = now + self._retry_seconds
         return [refused.event for _, refused in sorted(self._refused.items())]
 
-    def are_over(self, event: Event, now: float) -> bool:
-        """Whether an event has been refused for so long that it is to be given up."""
-        return now - self._refused[event.id].since >= self._patience_seconds
+    def note_again(self, event: Event, now: float) -> bool:
+        """Note that an event was refused alone, too. Whether that is so for so long that it is to be given up."""
+        refused = self._refused[event.id]
+        self._refused[event.id] = refused = refused._replace(attempts=refused.attempts + 1)
+        return now - refused.since >= self._patience_seconds and refused.attempts >= LEAST_ATTEMPTS
 
     def forget(self, event: Event) -> None:
         """Hold back nobody for an event any more."""

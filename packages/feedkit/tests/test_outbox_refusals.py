@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import pytest
-from feedkit.outbox_refusals import Refusals
+from feedkit.outbox_refusals import LEAST_ATTEMPTS, Refusals
 
 
 class Event(NamedTuple):
@@ -46,7 +46,14 @@ def test_refused_events_are_tried_again_at_intervals_oldest_first(refusals: Refu
 def test_an_event_is_given_up_after_its_own_time(refusals: Refusals[Event]) -> None:
     refusals.note([FIRST], 100)
     refusals.note([FIRST, OTHER], 105)
-    assert not refusals.are_over(FIRST, 109.9)
-    assert refusals.are_over(FIRST, 110)
-    assert not refusals.are_over(OTHER, 114.9)
-    assert refusals.are_over(OTHER, 115)
+    for now in (106, 107, 108, 109.9):
+        assert not refusals.note_again(FIRST, now)
+        assert not refusals.note_again(OTHER, now)
+    assert refusals.note_again(FIRST, 110)
+    assert not refusals.note_again(OTHER, 114.9)
+    assert refusals.note_again(OTHER, 115)
+
+
+def test_an_event_that_was_hardly_ever_sent_alone_is_not_given_up(refusals: Refusals[Event]) -> None:
+    refusals.note([FIRST], 100)
+    assert [refusals.note_again(FIRST, 200) for _ in range(LEAST_ATTEMPTS)] == [False, False, True]
