@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from devmesh.ports import free_ports
+from feedctl.redis_keys import keys_in
 from feedkit import deadline, key_scripts, keys, redis
 from feedkit.errors import DeadlineExceeded, Unavailable
 from feedkit.invalidation import Invalidation
@@ -460,3 +461,18 @@ async def test_a_lease_that_was_taken_before_its_slot_moved_still_fills_and_a_de
     await client.run(key_scripts.forget(ended))
     fills = [key_scripts.fill(name, token, b"value", 10_000) for name, token in tokens.items()]
     assert await client.run(*fills) == [1, 0]
+
+
+async def test_operators_see_the_keys_of_all_servers(cluster: RedisCluster, client: Redis) -> None:
+    names = [f"some:{number}" for number in range(300)]
+    await client.run(
+        *(("SET", name, name) for name in names), ("SET", "other", ""), ("HSET", "foreign", "field", "value")
+    )
+    async with keys_in(cluster.url) as seen:
+        assert await seen.count() == len(names) + 2
+        assert await seen.exist([*names, "absent"]) == [True] * len(names) + [False]
+        values = [name.encode() for name in names]
+        assert await seen.values([*names, "absent", "foreign"]) == [*values, None, None]
+        pages = [page async for page in seen.pages("some:*", 20)]
+    assert sorted(name for page in pages for name in page) == sorted(values)
+    assert len(pages) > 10

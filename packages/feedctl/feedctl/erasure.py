@@ -6,16 +6,17 @@ in Redis, and counts are compared of those who are named.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import asyncpg
 from feed.post.v1 import post_pb2
 from feedkit import feature_keys, keys
 from google.protobuf.message import DecodeError
-from redis import asyncio as redis
+from redis.exceptions import RedisError
 
+from feedctl.redis_keys import RedisKeys, keys_in
 from feedctl.targets import Targets, TargetsError
 
 DELETED = 2
@@ -126,10 +127,10 @@ class Trace(NamedTuple):
 class Stores:
     """The databases and the Redis of a mesh."""
 
-    def __init__(self, graph: "asyncpg.Connection[Any]", post: "asyncpg.Connection[Any]", redis_client: Any) -> None:
+    def __init__(self, graph: "asyncpg.Connection[Any]", post: "asyncpg.Connection[Any]", in_redis: RedisKeys) -> None:
         self._graph = graph
         self._post = post
-        self._redis = redis_client
+        self._redis = in_redis
 
     async def account(self, user_id: int) -> Account | None:
         """How an account stands; None where there never was one."""
@@ -187,7 +188,7 @@ class Stores:
 
     async def _own_keys(self, user_id: int) -> list[Trace]:
         looked_at = {key(user_id): holds for key, holds in _OWN_KEYS.items()}
-        values = await self._redis.mget(list(looked_at))
+        values = await self._redis.values(list(looked_at))
         return [
             Trace(f"redis: {key}", "key", int(holds(value)))
             for (key, holds), value in zip(looked_at.items(), values, strict=True)
@@ -196,7 +197,7 @@ class Stores:
     async def _posts(self, ties: Ties) -> list[Trace]:
         found = 0
         for ids in _batches(ties.post_ids, _KEYS_AT_ONCE):
-            values = await self._redis.mget([keys.post(post_id) for post_id in ids])
+            values = await self._redis.values([keys.post(post_id) for post_id in ids])
             # That there is no such post is cached too.
             found += sum(bool(keys.payload(value)) for value in values)
         return [Trace("redis: post:v1:*", _of_posts(ties), found, unseen=not ties.post_ids)]
@@ -206,7 +207,7 @@ class Stores:
         found = dict.fromkeys(names, 0)
         for ids in _batches(ties.user_ids, _TIMELINES_AT_ONCE):
             for key, is_named in names.items():
-                values = await self._redis.mget(list(map(key, ids)))
+                values = await self._redis.values(list(map(key, ids)))
                 found[key] += sum(is_named(value, user_id) for value in values)
         return [
             Trace(f"redis: {pattern}:v1:*", _of_tied(ties), count, unseen=not ties.user_ids)
@@ -215,21 +216,19 @@ class Stores:
 
     async def scan(self, user_id: int, most: int) -> Trace:
         """Posts of the user among the keys in Redis, of which at most about so many are gone through."""
-        looked, found, cursor = 0, 0, 0
-        while looked < most:
-            cursor, names = await self._redis.scan(cursor, match="post:v1:*", count=_KEYS_AT_ONCE)
-            found += await self._written_by(user_id, names)
-            looked += _KEYS_AT_ONCE
-            if not cursor:
-                break
-        size = await self._redis.dbsize()
+        looked, found, was_all = 0, 0, False
+        async with aclosing(self._redis.pages("post:v1:*", _KEYS_AT_ONCE)) as pages:
+            async for names in pages:
+                if looked >= most:
+                    break
+                found += sum(is_post_of(value, user_id) for value in await self._redis.values(names))
+                looked += _KEYS_AT_ONCE
+            else:
+                was_all = True
+        size = await self._redis.count()
         return Trace(
-            "redis: post:v1:* by author", f"{'the first ' * bool(cursor)}{min(looked, size)} of {size} keys", found
+            "redis: post:v1:* by author", f"{'the first ' * (not was_all)}{min(looked, size)} of {size} keys", found
         )
-
-    async def _written_by(self, user_id: int, names: Sequence[bytes]) -> int:
-        values: list[bytes | None] = await self._redis.mget(names) if names else []
-        return sum(is_post_of(value, user_id) for value in values)
 
 
 @asynccontextmanager
@@ -241,9 +240,9 @@ async def stores(targets: Targets) -> AsyncGenerator[Stores]:
     try:
         post = await _reached("post's database", asyncpg.connect(targets.postgres["post"]))
         try:
-            async with cast("Any", redis.Redis).from_url(targets.redis) as client:
-                await _reached("Redis", client.ping())
-                yield Stores(graph, post, client)
+            async with AsyncExitStack() as opened:
+                in_redis = await _reached("Redis", opened.enter_async_context(keys_in(targets.redis)))
+                yield Stores(graph, post, in_redis)
         finally:
             await post.close()
     finally:
@@ -253,7 +252,7 @@ async def stores(targets: Targets) -> AsyncGenerator[Stores]:
 async def _reached(store: str, connecting: Awaitable[Any]) -> Any:
     try:
         return await connecting
-    except (OSError, asyncpg.PostgresError, redis.RedisError) as error:
+    except (OSError, asyncpg.PostgresError, RedisError) as error:
         raise TargetsError(f"{store} cannot be reached: {error}".splitlines()[0]) from error
 
 

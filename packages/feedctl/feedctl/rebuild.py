@@ -17,10 +17,10 @@ from feed.graph.v1 import graph_pb2
 from feed.graph.v1 import graph_pb2_grpc as _graph_grpc
 from feedkit import channel, keys
 from feedkit.errors import Unavailable
-from redis import asyncio as redis
 from redis.crc import key_slot
 from redis.exceptions import RedisError
 
+from feedctl.redis_keys import RedisKeys, keys_in
 from feedctl.targets import Targets, TargetsError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Rebuild:
         self,
         graph: "GraphServiceAsyncStub",
         fanout: "FanoutServiceAsyncStub",
-        standing_in: Any,
+        standing_in: RedisKeys | None,
         tally: Tally,
         *,
         per_second: float,
@@ -132,10 +132,7 @@ class Rebuild:
         if self._redis is None:
             return viewer_ids
         try:
-            async with self._redis.pipeline(transaction=False) as pipeline:
-                for viewer_id in viewer_ids:
-                    pipeline.exists(keys.timeline(viewer_id))
-                stand = await pipeline.execute()
+            stand = await self._redis.exist(list(map(keys.timeline, viewer_ids)))
         except RedisError as error:
             raise Unavailable.of_dependency("redis", error) from error
         self._tally.standing += sum(stand)
@@ -174,16 +171,20 @@ def even_pace(per_second: float, clock: Callable[[], float] = monotonic) -> Call
 @asynccontextmanager
 async def clients(
     targets: Targets, *, with_redis: bool
-) -> AsyncGenerator[tuple["GraphServiceAsyncStub", "FanoutServiceAsyncStub", Any]]:
+) -> AsyncGenerator[tuple["GraphServiceAsyncStub", "FanoutServiceAsyncStub", RedisKeys | None]]:
     """What a rebuild needs: graph, fanout and, if asked for, Redis. Raises TargetsError where an address lacks."""
     if not {"graph", "fanout"} <= targets.grpc.keys():
         raise TargetsError("rebuilding needs the gRPC addresses of `graph` and `fanout`")
-    if with_redis and targets.redis is None:
+    redis_url = targets.redis if with_redis else None
+    if with_redis and redis_url is None:
         raise TargetsError("finding missing timelines needs the address of Redis")
     async with AsyncExitStack() as stack:
         graph = await stack.enter_async_context(channel.connect(targets.grpc["graph"], GRAPH, "graph"))
         fanout = await stack.enter_async_context(channel.connect(targets.grpc["fanout"], FANOUT, "fanout"))
         store = None
-        if with_redis:
-            store = await stack.enter_async_context(cast("Any", redis.Redis).from_url(targets.redis))
+        if redis_url is not None:
+            try:
+                store = await stack.enter_async_context(keys_in(redis_url))
+            except RedisError as error:
+                raise Unavailable.of_dependency("redis", error) from error
         yield graph_grpc.GraphServiceStub(graph), fanout_grpc.FanoutServiceStub(fanout), store

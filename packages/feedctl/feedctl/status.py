@@ -16,8 +16,8 @@ from feed.outbox.v1 import outbox_pb2
 from feed.outbox.v1 import outbox_pb2_grpc as _outbox_grpc
 from grpc_health.v1 import health_pb2
 from grpc_health.v1 import health_pb2_grpc as _health_grpc
-from redis import asyncio as redis
 
+from feedctl.redis_keys import keys_in
 from feedctl.settled import to_do
 from feedctl.targets import Targets
 
@@ -165,9 +165,8 @@ async def _postgres(dsn: str) -> str:
 
 
 async def _redis(url: str) -> str:
-    async with cast("Any", redis.Redis).from_url(url) as client:
-        keys = await client.dbsize()
-        return f"{keys} keys"
+    async with keys_in(url) as in_redis:
+        return f"{await in_redis.count()} keys"
 
 
 async def _kafka(brokers: str) -> str:
