@@ -120,9 +120,9 @@ test-oracle: $(VENV)/installed ## Run random programmes; MINUTES=10 says how lon
 	@$(BIN)/python -m tests.oracle --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 test-k8s: $(VENV)/tools $(CHECKOV)/installed ## Check the manifests, then run the rendered mesh in containers (as root; installs podman).
-	@$(BIN)/python -m pytest -m manifests $(ARGS) tests/k8s
 	@tests/k8s/install
-	@$(BIN)/python -m pytest -m cluster $(ARGS) tests/k8s
+	@$(BIN)/python -m pytest -m manifests tests/k8s $(ARGS)
+	@$(BIN)/python -m pytest -m cluster tests/k8s $(ARGS)
 
 # It wants other versions of what we use too, so it has an environment and a lock of its own, which `make lock` does not touch:
 # uv pip compile --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --output-file tests/k8s/checkov.lock <(echo checkov)
