@@ -1,7 +1,7 @@
 """What NetworkPolicies allow, as the Kubernetes documentation defines it; a network plugin computes the same.
 
-Not modelled: a pod always reaches itself, and the node always reaches its pods (which is how probes get in). Answers to allowed
-connections are always allowed, so only who begins one counts.
+Not modelled: a pod always reaches itself, and the node always reaches its pods (which is how probes get in). Answers to
+allowed connections are always allowed, so only who begins one counts.
 """
 
 import ipaddress
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from tests.k8s.checks.labels import matches
-from tests.k8s.checks.objects import Object, Tree, Workload, at
+from tests.k8s.checks.objects import Object, Tree, Workload, at, listed
 
 Direction = Literal["ingress", "egress"]
 PROTOCOLS = ("TCP", "UDP", "SCTP")
@@ -49,13 +49,20 @@ class Arrow(NamedTuple):
 def allows(policies: Iterable[Object], source: End, target: End, port: Port) -> bool:
     """Whether the source may connect to that port of the target: both ends have to allow it."""
     policies = list(policies)
-    return _end_allows(policies, "egress", source, target, target, port) and _end_allows(
-        policies, "ingress", target, source, target, port
-    )
+    connection = _Connection(source, target, port)
+    return _end_allows(policies, "egress", connection) and _end_allows(policies, "ingress", connection)
 
 
-def _end_allows(policies: Sequence[Object], direction: Direction, end: End, peer: End, target: End, port: Port) -> bool:
+class _Connection(NamedTuple):
+    source: End
+    target: End
+    port: Port
+
+
+def _end_allows(policies: Sequence[Object], direction: Direction, connection: _Connection) -> bool:
     """Whether one end allows it: no policy is for it in this direction, or one of those that are has a rule for it."""
+    source, target, port = connection
+    end, peer = (source, target) if direction == "egress" else (target, source)
     applying = [policy for policy in policies if _is_for(policy, end) and direction in directions(policy)]
     return not applying or any(
         _has_peer(policy, rule, direction, peer) and _has_port(rule, target, port)
@@ -85,7 +92,7 @@ def _is_peer(policy: Object, peer: Object, end: End) -> bool:
     if (block := peer.get("ipBlock")) is not None:
         address = ipaddress.ip_address(end.address)
         return address in ipaddress.ip_network(block["cidr"]) and not any(
-            address in ipaddress.ip_network(excepted) for excepted in block.get("except") or []
+            address in ipaddress.ip_network(excepted) for excepted in listed(block, "except")
         )
     if end.namespace is None:
         return False
@@ -131,7 +138,7 @@ def _telling_ports(policies: Sequence[Object], ends: Sequence[End]) -> Iterator[
     numbers = {1} | {port.number for end in ends for port in end.ports.values()}
     for policy in policies:
         rules: list[Object] = [*at(policy, "spec.ingress", []), *at(policy, "spec.egress", [])]
-        for allowed in (port for rule in rules for port in rule.get("ports") or []):
+        for allowed in (port for rule in rules for port in listed(rule, "ports")):
             if isinstance(allowed.get("port"), int):
                 numbers |= {allowed["port"], allowed.get("endPort", allowed["port"]) + 1}
     numbers |= {number + 1 for number in numbers}

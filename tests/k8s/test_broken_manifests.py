@@ -44,6 +44,20 @@ def told(tree: Tree, name: str, **variables: str) -> None:
     )
 
 
+def lag_scaler(**metadata: str) -> Object:
+    """A custom resource, as the component `keda` has it."""
+    trigger = {"bootstrapServers": "kafka.feed.svc:9092", "topic": "feed.post.events.v1", "consumerGroup": "feed"}
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "fanout", "namespace": "feed"},
+        "spec": {
+            "scaleTargetRef": {"name": "fanout"},
+            "triggers": [{"type": "kafka", "name": "posts", "metadata": {**trigger, **metadata}}],
+        },
+    }
+
+
 def drop(tree: Tree, kind: str, name: str) -> None:
     tree.objects.remove(thing(tree, kind, name))  # type: ignore[attr-defined] - a copy of ours, a list
 
@@ -207,6 +221,22 @@ BREAKINGS: dict[str, tuple[Breaking, str]] = {
             {"server.properties": "advertised.listeners=PLAINTEXT://broker:9092"}
         ),
         "there is no Service broker",
+    ),
+    "what scales by lag asks for no topic of the mesh": (
+        lambda tree: tree.objects.append(lag_scaler(topic="feed.posts.v1")),  # type: ignore[attr-defined]
+        "ScaledObject/fanout posts: asks for feed.posts.v1, which is no topic of the mesh",
+    ),
+    "what scales by lag asks no broker": (
+        lambda tree: tree.objects.append(lag_scaler(bootstrapServers="broker.feed.svc:9092")),  # type: ignore[attr-defined]
+        "ScaledObject/fanout posts: asks broker.feed.svc:9092: there is no Service broker",
+    ),
+    "a field of a custom resource is misspelt": (
+        lambda tree: tree.objects.append(put(lag_scaler(), "spec.pollInterval", 10)),  # type: ignore[attr-defined]
+        "ScaledObject/fanout: spec.pollInterval: no such field",
+    ),
+    "a field of a custom resource is missing": (
+        lambda tree: tree.objects.append(put(lag_scaler(), "spec.triggers", None)),  # type: ignore[attr-defined]
+        "ScaledObject/fanout: spec.triggers: Field required",
     ),
     # the shape of objects
     "a field is misspelt": (
@@ -388,15 +418,16 @@ BREAKINGS: dict[str, tuple[Breaking, str]] = {
 }
 
 
-def put(thing: Any, path: str, value: Any) -> None:
+def put(whole: Any, path: str, value: Any) -> Any:
     """Write a value at a path such as `containers.0.ports`; None takes away what is there."""
-    *steps, last = path.split(".")
+    thing, (*steps, last) = whole, path.split(".")
     for step in steps:
         thing = thing[int(step)] if step.isdigit() else thing.setdefault(step, {})
     if value is None:
         thing.pop(last, None)
     else:
         thing[last] = value
+    return whole
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from tests.k8s.rendering import K8S, combine, every_component, tree
 pytestmark = pytest.mark.manifests
 
 IMMUTABLE = Path(__file__).with_name("immutable.yaml")
+TO_BE_FILLED_IN = ("FEED_AUTH_MODE", "asks kafka.feed.svc:9092: there is no Service kafka")
+"""What production has to be told first: how the gateway knows who is asking, and with KEDA where the brokers are."""
 NODE = {"cpu": Decimal(4), "memory": Decimal(8 * 1024**3)}
 """The smallest cluster that is promised to hold the default tree."""
 
@@ -40,9 +42,9 @@ def test_production_lacks_nothing_but_a_way_to_know_who_is_asking(production: Tr
 
 
 def test_each_component_can_be_added(extended: Mapping[str, Tree]) -> None:
-    for name, tree in extended.items():
-        found = problems(CHECKS, tree)
-        assert [problem for problem in found if "FEED_AUTH_MODE" not in problem] == [], name
+    for name, larger in extended.items():
+        found = problems(CHECKS, larger)
+        assert [problem for problem in found if not any(known in problem for known in TO_BE_FILLED_IN)] == [], name
 
 
 @pytest.mark.parametrize("component", every_component(), ids=lambda path: str(path.relative_to(K8S / "components")))
@@ -73,6 +75,17 @@ def test_nothing_that_stays_for_ever_has_changed(default: Tree, production: Tree
     trees = [default, production, *extended.values()]
     assert [str(problem) for tree in trees for problem in differs_from(committed, tree)] == []
     assert {*committed} <= {where(thing) for tree in trees for thing in tree.objects}
+
+
+def test_the_broker_that_keda_asks_is_started_as_the_other_one(default: Tree, extended: Mapping[str, Tree]) -> None:
+    """The component has to repeat how Kafka is started, the cluster's id among it, to say by which name others reach it."""
+
+    def command(tree: Tree) -> str:
+        (kafka,) = [workload for workload in tree.workloads if workload.name == "kafka"]
+        return kafka.containers[0]["command"][-1].strip()
+
+    override = " \\\n  --override advertised.listeners=PLAINTEXT://kafka.feed.svc:9092"
+    assert command(extended["k8s+keda"]) == command(default) + override
 
 
 def test_production_has_no_secret_in_the_tree(production: Tree) -> None:

@@ -1,4 +1,4 @@
-"""Who may talk to whom is what the picture says, no more and no less. First: that the evaluator knows what policies mean."""
+"""Who may talk to whom is what the picture says, no more and no less. But first: the evaluator knows what policies mean."""
 
 import ipaddress
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ OUTSIDE = End("outside", "198.51.100.7")
 
 def policy(app: str | None = "b", namespace: str = "here", **spec: Any) -> Object:
     """A policy for the pods of one name, or for all of its namespace."""
-    selector = {"matchLabels": {"app": app}} if app else {}
+    selector: Object = {"matchLabels": {"app": app}} if app else {}
     return {"metadata": {"name": "p", "namespace": namespace}, "spec": {"podSelector": selector, **spec}}
 
 
@@ -58,18 +58,18 @@ def test_an_empty_pod_selector_isolates_all_pods_of_its_namespace_and_no_others(
     assert allows([DENY_ALL], ELSEWHERE, pod("x", "there"), HTTP)
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        ({}, {"ingress"}),
-        ({"egress": []}, {"ingress"}),
-        ({"egress": [{}]}, {"ingress", "egress"}),
-        ({"ingress": [{}]}, {"ingress"}),
-        ({"policyTypes": [], "egress": [{}]}, {"ingress", "egress"}),
-        ({"policyTypes": ["Egress"]}, {"egress"}),
-        ({"policyTypes": ["Egress"], "ingress": [{}]}, {"egress"}),
-    ],
-)
+DIRECTIONS: list[tuple[Object, set[str]]] = [
+    ({}, {"ingress"}),
+    ({"egress": []}, {"ingress"}),
+    ({"egress": [{}]}, {"ingress", "egress"}),
+    ({"ingress": [{}]}, {"ingress"}),
+    ({"policyTypes": [], "egress": [{}]}, {"ingress", "egress"}),
+    ({"policyTypes": ["Egress"]}, {"egress"}),
+    ({"policyTypes": ["Egress"], "ingress": [{}]}, {"egress"}),
+]
+
+
+@pytest.mark.parametrize(("spec", "expected"), DIRECTIONS)
 def test_directions_follow_from_the_rules_where_no_types_are_given(spec: Object, expected: set[str]) -> None:
     assert directions(policy(**spec)) == expected
 
@@ -178,24 +178,27 @@ def test_selectors_may_be_expressions(operator: str, values: list[str], matching
     assert [end.name for end in (A, B, C) if allows(rules, end, pod("target"), HTTP)] == list(matching)
 
 
-labels = st.fixed_dictionaries({"app": st.sampled_from("abc")})
-selectors = st.one_of(st.just({}), st.builds(lambda found: {"matchLabels": found}, labels))
+Specs = st.SearchStrategy[Object]
+
+labels: Specs = st.fixed_dictionaries({"app": st.sampled_from("abc")})
+selectors: Specs = st.fixed_dictionaries({}, optional={"matchLabels": labels})
 numbers = st.integers(1, 5)
-allowed_ports = st.fixed_dictionaries(
+allowed_ports: Specs = st.fixed_dictionaries(
     {}, optional={"port": numbers | st.just("web"), "protocol": st.sampled_from(["TCP", "UDP"])}
 )
-peers = st.one_of(
+ANYBODY: Object = {}
+peers: Specs = st.one_of(
     st.fixed_dictionaries({"podSelector": selectors}),
-    st.fixed_dictionaries({"namespaceSelector": st.just({})}),
+    st.fixed_dictionaries({"namespaceSelector": st.just(ANYBODY)}),
     st.just({"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}}),
 )
-rules_in = st.fixed_dictionaries(
+rules_in: Specs = st.fixed_dictionaries(
     {}, optional={"from": st.lists(peers, max_size=2), "ports": st.lists(allowed_ports, max_size=2)}
 )
-rules_out = st.fixed_dictionaries(
+rules_out: Specs = st.fixed_dictionaries(
     {}, optional={"to": st.lists(peers, max_size=2), "ports": st.lists(allowed_ports, max_size=2)}
 )
-specs = st.fixed_dictionaries(
+specs: Specs = st.fixed_dictionaries(
     {"podSelector": selectors},
     optional={
         "policyTypes": st.lists(st.sampled_from(["Ingress", "Egress"]), max_size=2, unique=True),
@@ -203,9 +206,13 @@ specs = st.fixed_dictionaries(
         "egress": st.lists(rules_out, max_size=2),
     },
 )
-policies_of_here = st.lists(
-    st.builds(lambda spec: {"metadata": {"name": "p", "namespace": "here"}, "spec": spec}, specs), max_size=4
-)
+
+
+def of_here(spec: Object) -> Object:
+    return {"metadata": {"name": "p", "namespace": "here"}, "spec": spec}
+
+
+policies_of_here = st.lists(specs.map(of_here), max_size=4)
 ends = st.sampled_from([A, B, C, ELSEWHERE, OUTSIDE])
 target_ports = st.builds(Port, numbers, st.sampled_from(["TCP", "UDP"]))
 
@@ -266,6 +273,16 @@ STRANGERS = (
 )
 
 
+PROMETHEUS = End(
+    "Prometheus",
+    "10.42.1.5",
+    "monitoring",
+    {"app.kubernetes.io/name": "prometheus"},
+    {"kubernetes.io/metadata.name": "monitoring"},
+)
+KEDA = End("KEDA", "10.42.1.6", "keda", {"app": "keda-operator"}, {"kubernetes.io/metadata.name": "keda"})
+
+
 def of_the_mesh(tree: Tree, strangers: Sequence[End] = STRANGERS) -> set[Arrow]:
     """All arrows that the tree's policies allow, from, to and between its pods."""
     return arrows(tree.of("NetworkPolicy"), [*pods(tree), *strangers], "feed")
@@ -299,6 +316,27 @@ def test_production_has_the_same_arrows_with_backends_at_their_addresses(product
     past_the_pooler = {arrow for arrow in allowed if arrow.target == "postgres"}
     to_the_pooler = {arrow._replace(port=6432) for arrow in past_the_pooler}
     assert of_the_mesh(production, [*STRANGERS, *backends]) == allowed | to_the_pooler
+
+
+@pytest.mark.parametrize("whole", ["k8s", "production"])
+@pytest.mark.parametrize("component", ["monitoring", "keda", "otel-collector"])
+def test_a_component_brings_its_own_arrows(
+    default: Tree, production: Tree, extended: Mapping[str, Tree], whole: str, component: str
+) -> None:
+    before, after = default if whole == "k8s" else production, extended[f"{whole}+{component}"]
+    ours = [workload.name for workload in after.workloads if workload.is_ours]
+    brought = {
+        "monitoring": {Arrow("Prometheus", name, 9464) for name in ours},
+        # To brokers that somebody else runs, that is for others to allow.
+        "keda": {Arrow("KEDA", "kafka", 9092)} if whole == "k8s" else set[Arrow](),
+        "otel-collector": {
+            *(Arrow(name, "otel-collector", 4317) for name in ours),
+            Arrow("otel-collector", "jaeger", 4317),
+            *arrows_table.allowed(["otel-collector", "jaeger"], [Arrow(arrows_table.EVERY_POD, "kube-dns", 53)]),
+        },
+    }[component]
+    askers = [*STRANGERS, PROMETHEUS, KEDA]
+    assert of_the_mesh(after, askers) == of_the_mesh(before, askers) | brought
 
 
 def in_the_default_tree(tree: Tree, managed: bool = False) -> list[Arrow]:

@@ -4,14 +4,17 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from feedkit.kafka import TOPICS
+
 from tests.k8s.checks.labels import is_subset
-from tests.k8s.checks.objects import Object, Problem, Tree, at
+from tests.k8s.checks.objects import Object, Problem, Tree, at, listed, where
 from tests.k8s.checks.references import number
 from tests.k8s.checks.settings import told
 
 _GRPC = re.compile(r"dns:///(?P<host>[^:/\s]+):(?P<port>\d+)$")
 _URL = re.compile(r"\w+://(?:[^@/\s]*@)?(?P<host>[^:/@,\s]+)(?::(?P<port>\d+))?(?:[/?].*)?$")
 _HOST_AND_PORT = re.compile(r"(?P<host>[a-z][a-z0-9.-]*):(?P<port>\d+)$")
+_IN_FULL = re.compile(r"(?P<service>[a-z0-9-]+)\.feed\.svc(\.cluster\.local)?")
 DEFAULT_PORTS = {"postgresql": 5432, "redis": 6379, "http": 80, "https": 443}
 
 
@@ -56,7 +59,21 @@ def advertised(tree: Tree) -> Iterator[Problem]:
                         yield Problem(f"ConfigMap/{thing['metadata']['name']}", f"advertises {listener}: {what}")
 
 
+def triggers(tree: Tree) -> Iterator[Problem]:
+    """What scales by lag asks brokers that are there for topics that the mesh has."""
+    for scaler in tree.of("ScaledObject"):
+        for trigger in (one for one in listed(scaler, "spec.triggers") if one["type"] == "kafka"):
+            place, metadata = f"{where(scaler)} {trigger.get('name')}", trigger["metadata"]
+            if metadata["topic"] not in TOPICS:
+                yield Problem(place, f"asks for {metadata['topic']}, which is no topic of the mesh")
+            for address in addresses(metadata["bootstrapServers"]):
+                for what in _leads(tree, address):
+                    yield Problem(place, f"asks {metadata['bootstrapServers']}: {what}")
+
+
 def _leads(tree: Tree, address: Address) -> Iterator[str]:
+    if match := _IN_FULL.fullmatch(address.host):
+        address = address._replace(host=match["service"])
     if "." in address.host:
         if address.is_grpc:
             yield "is no Service of the tree"
@@ -83,4 +100,4 @@ def _balances(tree: Tree, service: Object, port: Object) -> Iterator[str]:
         yield f"no pod behind it listens on {port['port']}"
 
 
-CHECKS = (lead_somewhere, advertised)
+CHECKS = (lead_somewhere, advertised, triggers)

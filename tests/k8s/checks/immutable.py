@@ -5,36 +5,44 @@ from typing import Any
 
 from tests.k8s.checks.objects import Object, Problem, Tree, at, where
 
-STATEFUL_SETS_MAY_CHANGE = {
-    "replicas",
-    "ordinals",
-    "template",
-    "updateStrategy",
-    "persistentVolumeClaimRetentionPolicy",
-    "minReadySeconds",
-    "revisionHistoryLimit",
+# Of the spec; whatever else stands there may change.
+FIXED = {
+    "Deployment": {"selector"},
+    "DaemonSet": {"selector"},
+    "Job": {"selector", "template"},
+    "Service": {"clusterIP"},
+}
+# Of the spec; whatever else stands there is fixed.
+CHANGEABLE = {
+    "StatefulSet": {
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+        "revisionHistoryLimit",
+    },
+    "PersistentVolumeClaim": {"resources"},
+}
+# Of the object itself.
+TOP_LEVEL = {
+    "PriorityClass": {"value", "preemptionPolicy"},
+    "RoleBinding": {"roleRef"},
+    "ClusterRoleBinding": {"roleRef"},
 }
 
 
-def immutable(thing: Object) -> Any:
+def immutable(thing: Object) -> Object | None:
     """The part of an object that stays as it is for as long as the object is there; None where all may change."""
-    match thing["kind"]:
-        case "Deployment" | "DaemonSet":
-            return {"selector": at(thing, "spec.selector")}
-        case "StatefulSet":
-            return {key: value for key, value in thing["spec"].items() if key not in STATEFUL_SETS_MAY_CHANGE}
-        case "Job":
-            return {"selector": at(thing, "spec.selector"), "template": at(thing, "spec.template")}
-        case "Service":
-            return {"clusterIP": at(thing, "spec.clusterIP", "given by the cluster")}
-        case "PersistentVolumeClaim":
-            return {key: value for key, value in thing["spec"].items() if key != "resources"}
-        case "PriorityClass":
-            return {key: thing[key] for key in ("value", "preemptionPolicy") if key in thing}
-        case "RoleBinding" | "ClusterRoleBinding":
-            return {"roleRef": thing["roleRef"]}
-        case _:
-            return None
+    kind, spec = thing["kind"], at(thing, "spec", {})
+    if kind in FIXED:
+        return {key: spec[key] for key in sorted(FIXED[kind]) if key in spec}
+    if kind in CHANGEABLE:
+        return {key: value for key, value in spec.items() if key not in CHANGEABLE[kind]}
+    if kind in TOP_LEVEL:
+        return {key: thing[key] for key in sorted(TOP_LEVEL[kind]) if key in thing}
+    return None
 
 
 def differs_from(committed: Mapping[str, Any], tree: Tree) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a LabelSelector (`matchLabels`, `matchExpressions`) selects what has these labels. An empty one selects all."""
+    """Whether a LabelSelector (`matchLabels`, `matchExpressions`) selects what has these labels. An empty one does."""
     wanted: Mapping[str, str] = selector.get("matchLabels") or {}
     expressions: list[Mapping[str, Any]] = selector.get("matchExpressions") or []
     return is_subset(wanted, labels) and all(_satisfies(labels, expression) for expression in expressions)
@@ -17,7 +17,8 @@ def is_subset(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 def _satisfies(labels: Mapping[str, str], expression: Mapping[str, Any]) -> bool:
-    key, values = expression["key"], expression.get("values") or []
+    key: str = expression["key"]
+    values: list[str] = expression.get("values") or []
     match expression["operator"]:
         case "In":
             return key in labels and labels[key] in values

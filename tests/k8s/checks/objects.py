@@ -133,6 +133,11 @@ def at(thing: Any, path: str, default: Any = None) -> Any:
     return thing
 
 
+def listed(thing: Any, path: str) -> list[Any]:
+    """The list at a path; an empty one where there is none."""
+    return cast("list[Any]", at(thing, path, []))
+
+
 def walk(thing: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every value within, with its path."""
     yield path, thing

@@ -1,7 +1,7 @@
 """The Pod Security Standard `restricted`, as published for Kubernetes 1.32, which includes `baseline`.
 
-The namespace has the API server enforce it; here it is known before anything is applied. Beyond the standard, root file systems
-are read-only.
+The namespace has the API server enforce it; here it is known before anything is applied. Beyond the standard, root file
+systems are read-only.
 """
 
 from collections.abc import Iterator

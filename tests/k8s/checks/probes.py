@@ -45,7 +45,7 @@ def _patience(probe: Object) -> int:
 
 
 def without_dependencies(tree: Tree) -> Iterator[Problem]:
-    """What can get a pod of ours killed asks for nothing but the process: a store that is away must not restart the mesh."""
+    """What can get a pod of ours killed asks nothing but the process: a store that is away must not restart all."""
     for workload in tree.workloads:
         if not workload.is_ours:
             continue

@@ -1,12 +1,14 @@
 """Whatever an object names is there, and whatever is there is named by somebody."""
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from tests.k8s.checks.labels import is_subset, matches
-from tests.k8s.checks.objects import Object, Problem, Tree, Workload, at, where
+from tests.k8s.checks.objects import Object, Problem, Tree, Workload, at, listed, where
 
 CLUSTER_WIDE = {"Namespace", "PriorityClass", "ClusterRole", "ClusterRoleBinding"}
+DASHBOARD = "grafana_dashboard"
+"""The label by which Grafana finds ConfigMaps, which no pod of the tree reads."""
 BUILT_IN_PRIORITIES = {"system-cluster-critical", "system-node-critical"}
 
 
@@ -75,7 +77,8 @@ def nothing_unused(tree: Tree) -> Iterator[Problem]:
     used |= {("ServiceAccount", workload.pod.get("serviceAccountName", "default")) for workload in tree.workloads}
     used |= {("PriorityClass", workload.pod.get("priorityClassName", "")) for workload in tree.workloads}
     for thing in tree.of("ConfigMap", "Secret", "ServiceAccount", "PriorityClass"):
-        if (thing["kind"], thing["metadata"]["name"]) not in used:
+        is_found_by_label = DASHBOARD in at(thing, "metadata.labels", {})
+        if (thing["kind"], thing["metadata"]["name"]) not in used and not is_found_by_label:
             yield Problem(where(thing), "is used by nobody")
 
 
@@ -150,7 +153,7 @@ def _port(service: Object, port: Object, behind: Workload) -> Iterator[Problem]:
 
 def number(port: Any, workload: Workload) -> int | None:
     """The number of a port that is named, or is a number already."""
-    return cast("int", port) if isinstance(port, int) else workload.ports.get(str(port), ("", None))[1]
+    return port if isinstance(port, int) else workload.ports.get(str(port), ("", None))[1]
 
 
 def ingresses(tree: Tree) -> Iterator[Problem]:
@@ -198,8 +201,8 @@ def _selects_one(tree: Tree, thing: Object, selector: Object) -> Iterator[Proble
 
 def _selects_some(tree: Tree, thing: Object, selector: Object, verb: str) -> Iterator[Problem]:
     """Each name in a list counts: one that nobody has is misspelt."""
-    for expression in selector.get("matchExpressions") or []:
-        for value in expression.get("values") or []:
+    for expression in listed(selector, "matchExpressions"):
+        for value in listed(expression, "values"):
             if not any(workload.labels.get(expression["key"]) == value for workload in tree.workloads):
                 yield Problem(where(thing), f"{verb} pods with {expression['key']}={value}, which there are not")
     if not any(matches(selector, workload.labels) for workload in tree.workloads):

@@ -113,7 +113,7 @@ def closing_seconds(settings: type[Settings]) -> float:
 
 
 def _number(tree: Tree, container: Object, setting: str) -> float:
-    """What a container is told; its default where it is told nothing, or nothing that is a number, of which `settings` tells."""
+    """What a container is told, or the default. `settings` tells of what is no number."""
     settings = settings_of(container)
     default = settings.model_fields[setting].default if settings else 0
     try:

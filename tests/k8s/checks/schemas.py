@@ -1,4 +1,4 @@
-"""Objects are such as the API server takes: strictly, for Kubernetes 1.32, and for the custom resources as their models say.
+"""Objects are such as the API server takes: strictly, for Kubernetes 1.32, and custom resources as their models say.
 
 What knows the schemas comes with `make tools`, and is imported when it is used: `make test` looks at this module without.
 """

@@ -1,16 +1,17 @@
 """What processes are told is what they can be told, and they would start with it."""
 
+import base64
 import os
 import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 
 from devmesh.processes import PROCESSES
-from docs.generate_configuration import PROCESSES as SETTINGS
 from feedkit.config import PREFIX, ConfigurationError, Settings, load
 from opentelemetry import environment_variables as otel_api
 from opentelemetry.sdk import environment_variables as otel_sdk
 
+from docs.generate_configuration import PROCESSES as SETTINGS
 from tests.k8s.checks.objects import Object, Problem, Tree, Workload, at, is_our_image
 
 TELEMETRY = {name for module in (otel_api, otel_sdk) for name in dir(module) if name.startswith("OTEL_")}
@@ -72,8 +73,6 @@ def _values(tree: Tree, kind: str, name: str) -> dict[str, str]:
 
 
 def _decoded(value: str) -> str:
-    import base64
-
     return base64.b64decode(value).decode()
 
 
