@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from importlib.resources.abc import Traversable
@@ -260,7 +260,7 @@ async def database(settings: PostgresSettings) -> AsyncGenerator[Database]:
 def _fit_for(pooler: Pooler) -> dict[str, Any]:
     match pooler:
         case Pooler.NONE:
-            return {"init": _prepare_unpooled}
+            return {"init": _once_found_alone()}
         case Pooler.SESSION:
             return {"init": _trace_queries}
         case Pooler.TRANSACTION:
@@ -268,17 +268,30 @@ def _fit_for(pooler: Pooler) -> dict[str, Any]:
             return {"init": _trace_queries, "statement_cache_size": 0}
 
 
-async def _prepare_unpooled(connection: Any) -> None:
-    if await is_pooled(connection):
-        raise PoolerFound
-    await _trace_queries(connection)
+def _once_found_alone() -> Callable[[Any], Awaitable[None]]:
+    """Prepares connections, unless the first of them is found to lead to a pooler."""
+    alone = False
+
+    async def prepare(connection: Any) -> None:
+        nonlocal alone
+        if not alone and await is_pooled(connection):
+            raise PoolerFound
+        alone = True
+        await _trace_queries(connection)
+
+    return prepare
 
 
 async def is_pooled(connection: Any) -> bool:
     """Whether something answers in PostgreSQL's stead: whoever did told another process number than that which works."""
-    async with connection.transaction():  # and without a name, or the question itself would not be fit for a pooler
-        works = await (await connection.prepare("SELECT pg_backend_pid()", name="")).fetchval()
-    return works != connection.get_server_pid()
+    # One round trip, and nothing that a pooler could mix up: it is neither prepared nor in need of a second statement.
+    told = connection.get_server_pid()
+    question = f"DO $$ BEGIN IF pg_backend_pid() <> {told} THEN RAISE EXCEPTION 'another'; END IF; END $$"
+    try:
+        await connection.execute(question, timeout=CONNECT_SECONDS)
+    except asyncpg.RaiseError:
+        return True
+    return False
 
 
 async def _trace_queries(connection: Any) -> None:
