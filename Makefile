@@ -101,12 +101,13 @@ test: $(VENV)/installed ## Run all tests: units first, then real servers and rea
 # The suite of the mesh, on each combination of tests/servers/combinations.py: all of it once, and on a Redis Cluster what
 # works on keys of many people. Last what tests single parts on such servers.
 ON = DEVMESH_SERVERS=tests.servers.combinations:$(1) $(BIN)/python -m pytest -m "not long and not manifests and not cluster"
+PROGRAMMES := tests/oracle/test_random_programmes.py::test_every_walk_equals_the_oracle_whatever_happens
 ON_CLUSTER := test_fan_out test_lost_keys test_celebrity_line test_ranked_feed test_everything_at_once
 
 .PHONY: test-real
 test-real: $(VENV)/installed ## Run the mesh's tests on Apache Kafka, Redis 7, a Redis Cluster and PgBouncer; installs those.
 	@tests/servers/install
-	@$(call ON,REAL) tests/mesh tests/faults tests/contract tests/oracle tests/servers $(ARGS)
+	@$(call ON,REAL) tests/mesh tests/faults tests/contract tests/servers $(PROGRAMMES) $(ARGS)
 	@$(call ON,CLUSTER) $(ON_CLUSTER:%=tests/mesh/%.py) $(ARGS)
 	@$(BIN)/python -m pytest -m real packages services gateway $(ARGS)
 
