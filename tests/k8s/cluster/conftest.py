@@ -21,7 +21,7 @@ def running_mesh() -> Generator[RunningMesh]:
             asyncio.run(_start(mesh))
             yield mesh
     except MissingError as missing:
-        pytest.fail(str(missing), pytrace=False)
+        raise pytest.fail.Exception(str(missing), pytrace=False) from None
 
 
 async def _start(mesh: RunningMesh) -> None:
