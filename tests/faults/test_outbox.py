@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import asyncpg
@@ -11,6 +12,7 @@ from devmesh.mesh import Mesh
 from feed_api import FeedApi
 from feedkit import kafka
 from limits import LENGTH, THRESHOLD
+from outages import killed, silent
 from settling import settled
 from slow_writers import slow_writers
 from stored_keys import StoredKeys
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.integration
 
 WRITERS = 64
 POSTS = 3
+READERS = 16
 CUTS = 6
 LATEST_SECONDS = 0.3
 """By how much the answers of the database are late at most, on a connection."""
@@ -36,16 +39,31 @@ async def leave_gap(mesh: Mesh) -> int:
     return gap
 
 
+async def readers_of(mesh: Mesh, api: FeedApi, stored: StoredKeys, authors: Sequence[int]) -> dict[int, Sequence[int]]:
+    """Readers whose timelines stand, and whom of the authors each follows: few enough for a timeline that is not cut."""
+    # Fewer followers than make an author pulled.
+    assert THRESHOLD > 1
+    assert len(authors) // READERS * POSTS <= LENGTH
+    readers = {reader: authors[number::READERS] for number, reader in enumerate(await users(api, "Reader", READERS))}
+    await each(readers.items(), lambda follows: api.follow_many(*follows))
+    await warmed(mesh, api, stored, [*readers])
+    return readers
+
+
+async def assert_published(
+    stored: StoredKeys, readers: Mapping[int, Sequence[int]], acknowledged: Mapping[int, Sequence[int]]
+) -> None:
+    """Fail unless each reader's timeline has every post that was acknowledged, once."""
+    for reader, followed in readers.items():
+        written = sorted((post for author in followed for post in acknowledged[author]), reverse=True)
+        assert await stored.timeline_ids(reader) == written
+
+
 async def test_hand_12_rows_that_commit_late_and_those_that_never_do_cost_no_other(
     mesh: Mesh, api: FeedApi, stored: StoredKeys, tmp_path: Path
 ) -> None:
     authors = await users(api, "Author", WRITERS)
-    # Fewer followers than make an author pulled, and no timeline so long that it would be trimmed.
-    readers = {reader: authors[number::16] for number, reader in enumerate(await users(api, "Reader", 16))}
-    assert THRESHOLD > 1
-    assert WRITERS // 16 * POSTS <= LENGTH
-    await each(readers.items(), lambda follows: api.follow_many(*follows))
-    await warmed(mesh, api, stored, [*readers])
+    readers = await readers_of(mesh, api, stored, authors)
     acknowledged: dict[int, list[int]] = defaultdict(list)
     gaps: list[int] = []
     chance = random.Random(12)
@@ -66,7 +84,33 @@ async def test_hand_12_rows_that_commit_late_and_those_that_never_do_cost_no_oth
 
         await asyncio.gather(cut(), *map(write, authors))
     await settled(mesh, 30)
-    for reader, followed in readers.items():
-        written = sorted((post for author in followed for post in acknowledged[author]), reverse=True)
-        assert await stored.timeline_ids(reader) == written
+    await assert_published(stored, readers, acknowledged)
     assert gaps == sorted(set(gaps)), "each between rows that were published"
+
+
+async def test_hand_13_relays_that_are_killed_and_stopped_and_a_silent_broker_lose_and_double_nothing(
+    mesh: Mesh, api: FeedApi, stored: StoredKeys
+) -> None:
+    authors = await users(api, "Author", WRITERS)
+    readers = await readers_of(mesh, api, stored, authors)
+    acknowledged: dict[int, list[int]] = defaultdict(list)
+
+    async def write() -> None:
+        for number in range(POSTS):
+            for author in authors:
+                acknowledged[author].append(int((await api.create_post(author, f"Post {number}"))["id"]))
+                await asyncio.sleep(0.01)
+
+    async def disturb() -> None:
+        await killed(mesh, "post-relay")
+        assert await asyncio.to_thread(mesh.terminate, "post-relay") == 0
+        await asyncio.to_thread(mesh.restart, "post-relay")
+        async with silent(mesh, "kafka"):
+            await asyncio.sleep(1)
+            # What is on its way cannot arrive, and is given up within the grace.
+            assert await asyncio.to_thread(mesh.terminate, "post-relay") == 0
+        await asyncio.to_thread(mesh.restart, "post-relay")
+
+    await asyncio.gather(write(), disturb())
+    await settled(mesh, 30)
+    await assert_published(stored, readers, acknowledged)
