@@ -10,12 +10,12 @@ from tests.k8s.cluster.namespace import CommandError
 from tests.k8s.cluster.pods import Pod, Pods
 from tests.k8s.cluster.rendered import Manifest, pod_of
 
-START_SECONDS = 180.0
+START_SECONDS = 300.0
 """How long a pod may take until it is ready, its init containers and their repetitions included."""
 POLL_SECONDS = 0.2
 NEWS_SECONDS = 1.0
-"""How long those who are balanced over the pods of a Service do not know yet that one of these is to stop: in a cluster the
-news and SIGTERM are on their way at the same time."""
+"""How long those who are balanced over the pods of a Service do not know yet that one of these is to stop, or has died: in a
+cluster that news takes its time, and is on its way at the same time as SIGTERM."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ class Deployment:
     async def crash(self, pod: Pod) -> None:
         """Kill the main container of a pod, and start it again as a kubelet does; return when it is ready."""
         await pod.kill()
+        await asyncio.sleep(NEWS_SECONDS)
         self.serving.remove(pod)
         await pod.ended(POLL_SECONDS * 50)
         await pod.start()

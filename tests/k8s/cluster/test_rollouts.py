@@ -15,7 +15,7 @@ from tests.k8s.cluster.ingress import Ingress
 from tests.k8s.cluster.load import Load
 from tests.k8s.cluster.mesh import RunningMesh
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
@@ -33,8 +33,9 @@ async def test_a_killed_replica_of_each_service_costs_nobody_anything(running_me
             for deployment in running_mesh.ours:
                 await deployment.crash(deployment.running[0])
         await check_that_nothing_is_missing(running_mesh, load)
-    # What was under way at a gateway that was killed, and what still went to it before it was known to be dead.
+    # What was under way at the gateway that was killed, and what still went to it before it was known to be dead.
     killed = running_mesh.deployments["gateway"].running[0].address
+    assert load.ingress.retries
     assert [retry for retry in load.ingress.retries if killed not in retry.request] == []
 
 
@@ -52,7 +53,10 @@ async def test_a_rollout_of_everything_costs_nobody_anything(running_mesh: Runni
 
 async def check_that_nothing_is_missing(mesh: RunningMesh, load: Load) -> None:
     """No request failed, and every timeline is what was acknowledged, with nothing lost, twice or extra."""
-    print(f"{load.ingress.requests} requests, the slowest {load.ingress.slowest_seconds:.2f} s, {load.ingress.retries}")
+    ingress = load.ingress
+    print(
+        f"{ingress.requests} requests, the slowest {ingress.slowest_seconds:.2f} s, {len(ingress.retries)} sent again"
+    )
     assert load.failures == []
     await settled(mesh.targets.grpc["fanout"])
     await each([*load.readers, *load.authors], lambda viewer: load.ledger.check(viewer, 50))
@@ -62,4 +66,5 @@ def check_that_it_drained(pod: Ended) -> None:
     """It went on serving for a while, said so, and ended in order."""
     messages = [json.loads(line)["message"] for line in pod.log.splitlines() if line.startswith("{")]
     assert pod.exit_code == 0, f"{pod.pod}\n{pod.log}"
-    assert messages[-2:] == ["draining", "stopping"], f"{pod.pod}\n{pod.log}"
+    assert "draining" in messages, f"{pod.pod}\n{pod.log}"
+    assert messages[-1] == "stopping", f"{pod.pod}\n{pod.log}"

@@ -17,7 +17,7 @@ from tests.k8s.cluster.pods import Pod
 from tests.k8s.cluster.rendered import PODMAN, Manifest
 from tests.k8s.rendering import K8S, objects, render
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 VOLUME_OF_A_CLAIM: Manifest = {"name": "data", "emptyDir": {}}
 AUTHORS, POSTS = 3, 4
