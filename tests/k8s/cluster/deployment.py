@@ -14,8 +14,8 @@ START_SECONDS = 300.0
 """How long a pod may take until it is ready, its init containers and their repetitions included."""
 POLL_SECONDS = 0.2
 NEWS_SECONDS = 1.0
-"""How long those who are balanced over the pods of a Service do not know yet that one of these is to stop, or has died: in a
-cluster that news takes its time, and is on its way at the same time as SIGTERM."""
+"""How long those who are balanced over the pods of a Service do not know yet that one of these is to stop, or has died: in
+a cluster that news takes its time, and is on its way at the same time as SIGTERM."""
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,11 @@ class Namespace:
             finally:
                 _enter_network(outside.fileno())
 
+    def bury(self, pod: str) -> None:
+        """Remove what podman leaves of a pod that it has removed: empty control groups, which the host has. The pod is named
+        by its long id."""
+        _remove(_groups_called(pod))
+
     def close(self) -> None:
         """End everything inside, at once."""
         left_behind = self._control_groups()
@@ -151,7 +156,6 @@ class Namespace:
 @contextmanager
 def namespace() -> Generator[Namespace]:
     """A namespace, until the end of the block. Raises MissingError."""
-    require()
     # In a process group of its own: Ctrl-C is for this process, which ends the namespace after what it is in the middle of.
     maker = subprocess.Popen(
         [

@@ -54,7 +54,7 @@ class Pod:
 
     async def remove(self) -> None:
         """Remove it, and all that it had."""
-        await self._inside.run("podman", "pod", "rm", "--force", "--time", "0", self.name)
+        await _remove(self._inside, self.name)
 
 
 class Pods:
@@ -88,9 +88,16 @@ class Pods:
             async with self._gate:
                 await self._inside.run(*play, given=as_yaml([*config_maps, _with_own_volumes(manifest)]))
         except CommandError:
-            await self._inside.run("podman", "pod", "rm", "--force", "--ignore", "--time", "0", name)
+            if await self._inside.run("podman", "pod", "ls", "--quiet", "--filter", f"name=^{name}$"):
+                await _remove(self._inside, name)
             raise
         return Pod(self._inside, manifest, address)
+
+
+async def _remove(inside: Namespace, pod: str) -> None:
+    long_id = await inside.run("podman", "pod", "inspect", "--format", "{{.ID}}", pod)
+    await inside.run("podman", "pod", "rm", "--force", "--time", "0", pod)
+    inside.bury(long_id.strip())
 
 
 def _with_own_volumes(manifest: Manifest) -> Manifest:
