@@ -128,8 +128,8 @@ test-k8s: $(VENV)/tools $(CHECKOV)/installed ## Check the manifests, then run th
 # It wants other versions of what we use too, so it has an environment and a lock of its own, which `make lock` does not touch:
 # uv pip compile --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --output-file tests/k8s/checkov.lock <(echo checkov)
 $(CHECKOV)/installed: tests/k8s/checkov.lock | $(VENV)/tools
-	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(CHECKOV)
-	@$(BIN)/uv pip install --quiet --python $(CHECKOV)/bin/python --require-hashes -r $<
+	@$(PYTHON) -m venv --clear $(CHECKOV)
+	@$(CHECKOV)/bin/python -m pip install --quiet --require-hashes -r $<
 	@touch $@
 
 bench: $(VENV)/installed ## Measure; writes bench/results.json.
