@@ -31,8 +31,8 @@ HEAD = """\
 Every process reads environment variables once, at its start, and refuses to start, with one line that names each
 variable, if one of them is wrong. Traces and metrics are set by the standard `OTEL_*` variables, above all
 `OTEL_TRACES_EXPORTER` (`none` if not set, `otlp`, `console`), `OTEL_METRICS_EXPORTER` (these, and `prometheus`, which is
-asked for them at `OTEL_EXPORTER_PROMETHEUS_HOST` and `_PORT`, `localhost` and 9464 if not set), `OTEL_EXPORTER_OTLP_ENDPOINT`,
-`OTEL_TRACES_SAMPLER` and `OTEL_METRIC_EXPORT_INTERVAL`.
+asked for them at `OTEL_EXPORTER_PROMETHEUS_HOST` and `_PORT`, `localhost` and 9464 if not set),
+`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER` and `OTEL_METRIC_EXPORT_INTERVAL`.
 
 | variable | default | processes | meaning |
 |---|---|---|---|
