@@ -125,8 +125,7 @@ class Namespace:
                 _enter_network(outside.fileno())
 
     def bury(self, pod: str) -> None:
-        """Remove what podman leaves of a pod that it has removed: empty control groups, which the host has. The pod is named
-        by its long id."""
+        """Remove the control groups, which are the host's, of a pod that podman has removed; it is named by its long id."""
         _remove(_groups_called(pod))
 
     def close(self) -> None:
